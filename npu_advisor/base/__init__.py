@@ -1,0 +1,1 @@
+"""What every layer may use: errors, units, languages, terms, stack frames."""

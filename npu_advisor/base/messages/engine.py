@@ -1,0 +1,78 @@
+"""Texts of the engine, the graph and the derived tables: (English, Chinese)."""
+
+ENGINE: dict[str, tuple[str, str]] = {
+    "location.no_stack_recorded": (
+        "no call stacks in this profile; record with with_stack=True",
+        "该 profile 未记录调用栈，请以 with_stack=True 采集",
+    ),
+    "location.no_python_origin": (
+        "launched by {op}, which no line of Python called directly",
+        "由 {op} 下发，没有直接调用它的 Python 代码行",
+    ),
+    "location.not_linked": (
+        "the kernels could not be linked to a host op",
+        "这些 kernel 无法关联到 host 侧算子",
+    ),
+    "diag.flow_unmatched": (
+        "{ends} ends of flow arrows have no partner; {kernels} kernels have no host op",
+        "{ends} 个连线端点没有对端；{kernels} 个 kernel 没有对应的 host 算子",
+    ),
+    "diag.clock_skew": (
+        "{kernels} kernels start before their launch, by up to {skew_us:.1f} us: the device clock runs early",
+        "{kernels} 个 kernel 的开始时间早于其下发，最多 {skew_us:.1f} us：设备时钟偏早",
+    ),
+    "diag.no_step_markers": (
+        "no ProfilerStep marks: the whole recording is taken as one window; call prof.step() once per iteration",
+        "没有 ProfilerStep 标记，整段采集按一个窗口处理；请在每次迭代调用 prof.step()",
+    ),
+    "diag.step_without_kernels": (
+        "step {step} has no kernels: its device records are lost or it did no work",
+        "第 {step} 步没有 kernel：设备侧记录丢失，或该步没有执行任何算子",
+    ),
+    "rules.no_dir": ("no such folder of rules: {path}", "规则目录不存在：{path}"),
+    "rules.params_unknown_rule": ("unknown rule '{id}'{hint}", "未知规则 '{id}'{hint}"),
+    "rules.unknown_param": ("rule '{id}' has no parameter '{name}'{hint}", "规则 '{id}' 没有参数 '{name}'{hint}"),
+    "rules.bad_param": (
+        "parameter '{name}' of rule '{id}' cannot be {value!r}: {error}",
+        "规则 '{id}' 的参数 '{name}' 不能为 {value!r}：{error}",
+    ),
+    "rules.no_match": ("no rule matches '{pattern}'{hint}", "没有规则匹配 '{pattern}'{hint}"),
+    "bystander.device_communicates": (
+        "the device communicates during {share} of it",
+        "其间 {share} 的时间设备在通信",
+    ),
+    "bystander.device_computes": (
+        "the device computes during {share} of it",
+        "其间 {share} 的时间设备在计算",
+    ),
+    "bystander.no_idle": (
+        "none of it lies over device idle time",
+        "与设备空闲时间没有重叠",
+    ),
+    "saving.upper_bound": (
+        "the time shown disappears altogether and nothing else takes longer",
+        "所示时间全部消失，且其他部分不变慢",
+    ),
+    "diag.step_incomplete": (
+        "step {step} ran the ops of the other steps but has fewer kernels: some of its device records are lost",
+        "第 {step} 步执行的算子与其他步相同但 kernel 更少：部分设备侧记录丢失",
+    ),
+    "error.no_such_step": (
+        "step {steps} was not recorded",
+        "没有采集第 {steps} 步",
+    ),
+    "error.no_such_rank": (
+        "rank {ranks} is not under {path}",
+        "{path} 下没有 {ranks} 号卡",
+    ),
+    "engine.not_for": (
+        "for {name} {wanted}; this profile says {found}",
+        "仅适用于 {name} {wanted}，该 profile 为 {found}",
+    ),
+    "engine.rule_wrong": ("the rule file is wrong: {error}", "规则文件有误：{error}"),
+    "engine.rule_failed": ("the rule failed: {error}", "规则执行失败：{error}"),
+    "engine.too_many": (
+        "the rule makes {found} findings, at most {limit} are allowed; let it group them",
+        "规则产生 {found} 项发现，上限为 {limit}；请在规则中分组",
+    ),
+}

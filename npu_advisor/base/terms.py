@@ -1,0 +1,62 @@
+"""Words that rules, findings and reports share: severity, basis, effort, and a text in both languages."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Severity(str, Enum):
+    """How much a finding matters; one scale for all rules (share of the step that could be saved)."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+    INFO = "info"
+
+    @property
+    def order(self) -> int:
+        """0 for the gravest; sorts findings and compares thresholds."""
+        return list(Severity).index(self)
+
+    @classmethod
+    def of_share(cls, share: float) -> Severity:
+        """Severity of a saving that is ``share`` (0..1) of the step: 5 %, 2 % and 0.5 % are the borders."""
+        for severity, floor in SEVERITY_FLOORS.items():
+            if share >= floor:
+                return severity
+        return cls.INFO
+
+
+SEVERITY_FLOORS = {Severity.HIGH: 0.05, Severity.MEDIUM: 0.02, Severity.LOW: 0.005}
+
+
+class Basis(str, Enum):
+    """Where a saving's figure comes from."""
+
+    REPLAYED = "replayed"
+    MEASURED = "measured"
+    UPPER_BOUND = "upper_bound"
+
+
+class Effort(str, Enum):
+    """What a suggestion asks of the reader, cheapest first."""
+
+    ENVIRONMENT = "environment"
+    ONE_LINE = "one-line"
+    LOCAL = "local"
+    REWORK = "rework"
+
+
+class Text(BaseModel):
+    """One message in English and Chinese. Both are always carried; a reporter picks one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    en: str
+    zh: str
+
+    def pick(self, lang: str) -> str:
+        """The text in ``lang`` (``en`` or ``zh``)."""
+        return self.zh if lang == "zh" else self.en

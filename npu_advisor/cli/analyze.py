@@ -1,0 +1,151 @@
+"""The main command: analyse, render, write, and say by the exit code how it went."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import npu_advisor
+from npu_advisor.base.errors import ConfigError, ProfileError
+from npu_advisor.base.lang import Lang, choose_language
+from npu_advisor.base.messages import say
+from npu_advisor.base.terms import Severity
+from npu_advisor.cli.choices import FORMATS, LANGUAGES, SEVERITIES, choice, rule_dirs
+from npu_advisor.cli.notices import error_text, remarks_text
+from npu_advisor.cli.output import can_show_glyphs, note, use_color, width_of, write_report
+from npu_advisor.cli.progress import ProgressBar
+from npu_advisor.findings import ProfileFacts, Remark, Report, Tool
+from npu_advisor.report.damage import is_damaged
+
+FINE, FOUND, BAD_RULE, UNREADABLE = 0, 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of one run, as given."""
+
+    paths: tuple[str, ...]
+    form: str = "terminal"
+    output: str | None = None
+    lang: str = "auto"
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    source_root: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
+    show_all: bool = False
+    fail_on: str | None = None
+    strict: bool = False
+    quiet: bool = False
+
+    def check(self) -> None:
+        """ConfigError for a value that no run can use."""
+        choice("--lang", self.lang, LANGUAGES)
+        choice("--format", self.form, FORMATS)
+        if self.fail_on is not None:
+            choice("--fail-on", self.fail_on, SEVERITIES)
+        if not self.paths:
+            raise ConfigError(say("error.no_path"), None, say("error.no_path_do"))
+        for root in self.source_root:
+            old, equals, new = root.partition("=")
+            if not (old and equals and new):
+                raise ConfigError(say("error.bad_source_root", value=root), None, say("error.bad_source_root_do"))
+
+
+def run(request: Request) -> int:
+    """Analyse and write the report; the exit code."""
+    request.check()
+    lang = choose_language(request.lang, os.environ)
+    try:
+        report = _analyzed(request, lang)
+    except ProfileError as error:
+        _refuse(request, error, lang)
+        return error.exit_code
+    if not request.quiet:
+        note(remarks_text(report.diagnostics, lang))
+    if _is_empty(report):
+        _refuse(
+            request,
+            ProfileError(report.profile.path, say("error.nothing_recorded", path=report.profile.path)),
+            lang,
+            report,
+        )
+        return UNREADABLE
+    _write(request, report, lang)
+    return exit_code(report, request.fail_on, request.strict)
+
+
+def _analyzed(request: Request, lang: Lang) -> Report:
+    from npu_advisor.api import analyze
+
+    with ProgressBar(lang, request.quiet) as progress:
+        return analyze(
+            request.paths[0] if len(request.paths) == 1 else list(request.paths),
+            rules=rule_dirs(request.rules),
+            select=request.select,
+            ignore=request.ignore,
+            source_root=request.source_root,
+            ranks=request.ranks,
+            steps=request.steps,
+            progress=progress,
+        )
+
+
+def _is_empty(report: Report) -> bool:
+    """True when files were read but hold nothing that any rule or ledger could use."""
+    counts = [
+        (fact.host_ops, fact.kernels, fact.enqueues, fact.dequeues, fact.peak_allocated_bytes, fact.peak_reserved_bytes)
+        for fact in report.facts
+    ]
+    return not report.steps and not any(any(count) for count in counts)
+
+
+def _refuse(request: Request, error: ProfileError, lang: Lang, report: Report | None = None) -> None:
+    """Say why there is nothing to report; the JSON report is written all the same, for the program that asked."""
+    note(error_text(error, lang))
+    if request.form != "json":
+        return
+    if report is None:
+        remark = Remark(code=error.code, severity="error", file=error.path, message=error.what)
+        report = Report(
+            tool=Tool(version=npu_advisor.__version__),
+            profile=ProfileFacts(path=", ".join(request.paths), ranks=[]),
+            diagnostics=[remark],
+        )
+    _write(request, report, lang)
+
+
+def _write(request: Request, report: Report, lang: Lang) -> None:
+    if request.form == "json":
+        from npu_advisor.report.json import render_json
+
+        write_report(render_json(report), request.output, utf8=True)
+        return
+    from npu_advisor.report.options import Options
+    from npu_advisor.report.terminal import render_terminal
+
+    stream = sys.stdout if request.output in (None, "-") else None
+    options = Options(
+        lang=lang,
+        width=width_of(stream),
+        color=use_color(stream, os.environ),
+        utf8=can_show_glyphs(stream),
+        show_all=request.show_all,
+        base=str(Path.cwd()),
+    )
+    write_report(render_terminal(report, options), request.output)
+
+
+def exit_code(report: Report, fail_on: str | None, strict: bool) -> int:
+    """0 fine; with ``strict`` 3 when part could not be read and 2 when a rule failed; 1 from ``fail_on`` upwards."""
+    if strict and is_damaged(report):
+        return UNREADABLE
+    if strict and any(rule.outcome == "failed" for rule in report.rules):
+        return BAD_RULE
+    worst = report.worst()
+    if fail_on is not None and worst is not None and worst.order <= Severity(fail_on).order:
+        return FOUND
+    return FINE

@@ -1,0 +1,195 @@
+"""The command line: ``npu-advisor PATH...`` analyses; ``rules`` and ``schema`` are commands of their own.
+
+Everything heavy is imported inside the commands, so that ``--help`` needs neither pandas nor networkx.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, cast
+
+import typer
+
+from npu_advisor.base.errors import AdvisorError
+from npu_advisor.base.lang import Lang, choose_language
+from npu_advisor.base.messages import say
+from npu_advisor.cli.notices import error_text, usage_text
+from npu_advisor.cli.output import note
+
+PROGRAM = "npu-advisor"
+COMMANDS = ("rules", "schema")
+INTERRUPTED = 130
+# typer carries its own copy of click's exceptions or uses click's, depending on its version.
+_CommandLineError = cast("type[Exception]", typer.BadParameter.__mro__[2])
+
+Paths = Annotated[list[str] | None, typer.Argument(metavar="PATH", show_default=False)]
+Rules = Annotated[list[str] | None, typer.Option("--rules", metavar="DIR", show_default=False)]
+Select = Annotated[list[str] | None, typer.Option("--select", metavar="ID", show_default=False)]
+Ignore = Annotated[list[str] | None, typer.Option("--ignore", metavar="ID", show_default=False)]
+LangOption = Annotated[str, typer.Option("--lang", metavar="en|zh|auto")]
+
+analysis = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
+commands = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
+rules_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+schema_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+commands.add_typer(rules_app, name="rules")
+commands.add_typer(schema_app, name="schema")
+
+
+@analysis.command()
+def analyze(
+    paths: Paths = None,
+    form: Annotated[str, typer.Option("--format", "-f", metavar="terminal|json")] = "terminal",
+    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", show_default=False)] = None,
+    lang: LangOption = "auto",
+    select: Select = None,
+    ignore: Ignore = None,
+    rules: Rules = None,
+    source_root: Annotated[
+        list[str] | None, typer.Option("--source-root", metavar="OLD=NEW", show_default=False)
+    ] = None,
+    rank: Annotated[list[int] | None, typer.Option("--rank", metavar="N", show_default=False)] = None,
+    step: Annotated[list[int] | None, typer.Option("--step", metavar="N", show_default=False)] = None,
+    show_all: Annotated[bool, typer.Option("--all", show_default=False)] = False,
+    fail_on: Annotated[
+        str | None, typer.Option("--fail-on", metavar="high|medium|low|info", show_default=False)
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", show_default=False)] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", show_default=False)] = False,
+    version: Annotated[bool, typer.Option("--version", is_eager=True, show_default=False)] = False,
+) -> int:
+    """Analyse profiles."""
+    from npu_advisor.cli.analyze import Request, run
+
+    if version:
+        from npu_advisor import __version__
+
+        typer.echo(f"{PROGRAM} {__version__}")
+        return 0
+    return run(
+        Request(
+            paths=tuple(paths or ()),
+            form=form,
+            output=output,
+            lang=lang,
+            select=tuple(select or ()),
+            ignore=tuple(ignore or ()),
+            rules=tuple(rules or ()),
+            source_root=tuple(source_root or ()),
+            ranks=tuple(rank or ()),
+            steps=tuple(step or ()),
+            show_all=show_all,
+            fail_on=fail_on,
+            strict=strict,
+            quiet=quiet,
+        )
+    )
+
+
+@rules_app.command("list")
+def rules_list(rules: Rules = None, lang: LangOption = "auto") -> int:
+    """List the rules."""
+    from npu_advisor.cli import rules as command
+
+    return command.list_rules(rules or [], _language(lang))
+
+
+@rules_app.command("explain")
+def rules_explain(
+    rule: Annotated[str, typer.Argument(metavar="ID")], rules: Rules = None, lang: LangOption = "auto"
+) -> int:
+    """Explain one rule."""
+    from npu_advisor.cli import rules as command
+
+    return command.explain(rule, rules or [], _language(lang))
+
+
+@rules_app.command("lint")
+def rules_lint(rules: Rules = None, lang: LangOption = "auto") -> int:
+    """Check rule files."""
+    from npu_advisor.cli import rules as command
+
+    return command.lint(rules or [], _language(lang))
+
+
+@rules_app.command("test")
+def rules_test(rules: Rules = None, select: Select = None, ignore: Ignore = None, lang: LangOption = "auto") -> int:
+    """Run the cases beside the rules."""
+    from npu_advisor.cli import rules as command
+
+    return command.test(rules or [], select or [], ignore or [], _language(lang))
+
+
+@schema_app.command("report")
+def schema_report() -> int:
+    """Print the JSON Schema of the JSON report."""
+    from npu_advisor.cli import schemas
+
+    return schemas.report()
+
+
+@schema_app.command("rule")
+def schema_rule() -> int:
+    """Print the JSON Schema of a rule file."""
+    from npu_advisor.cli import schemas
+
+    return schemas.rule()
+
+
+@schema_app.command("tables")
+def schema_tables() -> int:
+    """List the tables and columns that rules can use."""
+    from npu_advisor.cli import schemas
+
+    return schemas.tables()
+
+
+def _language(option: str) -> Lang:
+    from npu_advisor.cli.choices import LANGUAGES, choice
+
+    return choose_language(choice("--lang", option, LANGUAGES), os.environ)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; the console script's entry point."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    lang = choose_language(_asked_language(arguments), os.environ)
+    app = commands if arguments[:1] and arguments[0] in COMMANDS else analysis
+    command = typer.main.get_command(app)
+    _describe(command, "analyze" if app is analysis else "commands", lang)
+    try:
+        return int(command.main(arguments, prog_name=PROGRAM, standalone_mode=False) or 0)
+    except AdvisorError as error:
+        note(error_text(error, lang))
+        return error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except _CommandLineError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            note(str(error) + "\n")
+        else:
+            note(usage_text(cast("Any", error).format_message(), lang))
+        return 2
+
+
+def _asked_language(arguments: list[str]) -> str | None:
+    """The value of ``--lang``, before the command line is parsed: help and usage errors need it too."""
+    for index, argument in enumerate(arguments):
+        if argument.startswith("--lang="):
+            return argument.partition("=")[2]
+        if argument == "--lang":
+            return arguments[index + 1] if index + 1 < len(arguments) else None
+    return None
+
+
+def _describe(command: object, name: str, lang: Lang) -> None:
+    """Give a command, its parameters and its sub-commands their help in one language, from ``help.*`` messages."""
+    command.help = say(f"help.{name}").pick(lang)  # type: ignore[attr-defined]
+    command.epilog = say("help.epilog").pick(lang) if name == "analyze" else None  # type: ignore[attr-defined]
+    for param in command.params:  # type: ignore[attr-defined]
+        param.help = say(f"help.option.{param.name}").pick(lang)
+    for child_name, child in getattr(command, "commands", {}).items():
+        _describe(child, f"{name}.{child_name}", lang)
+        child.short_help = None

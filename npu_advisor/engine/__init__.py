@@ -1,0 +1,1 @@
+"""The rule language at work: expressions, stages, checks, runs, prices."""

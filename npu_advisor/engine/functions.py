@@ -1,0 +1,190 @@
+"""The functions of the expression language. Text predicates look at categories, never at rows."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from npu_advisor.engine.values import Array, Kind, Value, boolean, number
+
+MAX_REGEX, MAX_REPEATS = 200, 3
+
+# Bytes per element as CANN (FLOAT, DT_BF16) and torch (float, c10::Half) spell the types.
+_SIZES = {
+    8: "double float64 int64 uint64 long longint complex64 c10::complex<float>",
+    4: "float float32 int int32 uint32 hifloat32",
+    2: "float16 half c10::half bfloat16 bf16 c10::bfloat16 int16 uint16 short shortint",
+    1: "bool int8 uint8 char unsignedchar signedchar hifloat8 float8_e5m2 float8_e4m3fn",
+    16: "complex128 c10::complex<double>",
+}
+DTYPE_BYTES = {name: size for size, names in _SIZES.items() for name in names.split()}
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function: kinds of its arguments (``|`` alternatives), kind of its result; ``variadic`` repeats the last."""
+
+    arguments: tuple[str, ...]
+    result: Kind
+    call: Callable[..., Value]
+    doc: str
+    variadic: bool = False
+
+
+def _texts(value: Value | Sequence[str]) -> list[str]:
+    """A constant text or a list as Python strings."""
+    if isinstance(value, Value):
+        assert value.categories is not None
+        return [str(value.categories[int(value.data)])]
+    return [str(item) for item in value]
+
+
+def _predicate(test: Callable[[str], bool]) -> Callable[[Value], Value]:
+    def apply(value: Value) -> Value:
+        assert value.categories is not None
+        truth = np.fromiter((test(str(name)) for name in value.categories), bool, len(value.categories))
+        return boolean(np.append(truth, False)[value.data])
+
+    return apply
+
+
+def _glob(value: Value, patterns: Value | Sequence[str]) -> Value:
+    found = [re.compile(fnmatch.translate(pattern)) for pattern in _texts(patterns)]
+    return _predicate(lambda name: any(regex.match(name) for regex in found))(value)
+
+
+def _matches(value: Value, pattern: Value) -> Value:
+    regex = re.compile(_texts(pattern)[0])
+    return _predicate(lambda name: regex.search(name) is not None)(value)
+
+
+def _contains(value: Value, parts: Value | Sequence[str]) -> Value:
+    wanted = _texts(parts)
+    return _predicate(lambda name: any(part in name for part in wanted))(value)
+
+
+def _startswith(value: Value, prefixes: Value | Sequence[str]) -> Value:
+    wanted = tuple(_texts(prefixes))
+    return _predicate(lambda name: name.startswith(wanted))(value)
+
+
+def _both_missing(left: Value, right: Value) -> Array:
+    return np.asarray(left.is_missing | right.is_missing)
+
+
+def _extreme(pick: Callable[[Array, Array], Array]) -> Callable[..., Value]:
+    def apply(*values: Value) -> Value:
+        out = values[0]
+        for value in values[1:]:
+            out = number(pick(out.data, value.data), _both_missing(out, value))
+        return out
+
+    return apply
+
+
+_min, _max = _extreme(np.minimum), _extreme(np.maximum)
+
+
+def divide(left: Value, right: Value) -> Value:
+    """Left / right; x / 0 is missing."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return number(np.true_divide(left.data, right.data), _both_missing(left, right))
+
+
+def _tensor_sizes(shapes: str) -> list[float] | None:
+    """Elements of each tensor of ``32,3;64`` (0 for an empty member), None when it is no list of shapes."""
+    sizes = []
+    for shape in shapes.strip().strip('"').split(";"):
+        dims = [dim.strip() for dim in shape.strip().strip('"[]').split(",") if dim.strip()]
+        if not all(dim.isdigit() for dim in dims):
+            return None
+        sizes.append(float(np.prod([float(dim) for dim in dims])) if dims else 0.0)
+    return sizes
+
+
+def _numel(shapes: Value) -> Value:
+    assert shapes.categories is not None
+    sizes = [_tensor_sizes(str(name)) for name in shapes.categories]
+    sums = np.array([np.nan if size is None else sum(size) for size in sizes] + [np.nan])
+    return number(sums[shapes.data])
+
+
+def _pair_bytes(shapes: str, dtypes: str) -> float:
+    sizes, names = _tensor_sizes(shapes), [name.strip().lower().replace(" ", "") for name in dtypes.split(";")]
+    if sizes is None or len(sizes) != len(names):
+        return float("nan")
+    total = 0.0
+    for size, name in zip(sizes, names, strict=True):
+        each = DTYPE_BYTES.get(name.removeprefix("dt_").removeprefix("torch."))
+        if size and each is None:
+            return float("nan")
+        total += size * (each or 0)
+    return total
+
+
+def _nbytes(shapes: Value, dtypes: Value) -> Value:
+    assert shapes.categories is not None and dtypes.categories is not None
+    width = len(dtypes.categories) + 1
+    pairs, inverse = np.unique((shapes.data.astype(np.int64) + 1) * width + dtypes.data + 1, return_inverse=True)
+    sizes = np.full(len(pairs), np.nan)
+    for index, pair in enumerate(pairs):
+        shape, dtype = pair // width - 1, pair % width - 1
+        if shape >= 0 and dtype >= 0:
+            sizes[index] = _pair_bytes(str(shapes.categories[shape]), str(dtypes.categories[dtype]))
+    return number(sizes[inverse.reshape(np.shape(shapes.data))])
+
+
+FUNCTIONS: dict[str, Function] = {
+    "glob": Function(("text", "pattern"), "bool", _glob, "the whole text fits a pattern of * ? [ ], or any of a list"),
+    "matches": Function(("text", "regex"), "bool", _matches, "a regular expression is found somewhere in the text"),
+    "contains": Function(("text", "pattern"), "bool", _contains, "the text holds this part, or any of a list"),
+    "startswith": Function(("text", "pattern"), "bool", _startswith, "the text starts so, or with any of a list"),
+    "isnull": Function(("any",), "bool", lambda value: boolean(value.is_missing), "the value is missing"),
+    "has": Function(
+        ("path",), "bool", lambda value: value, "the profile recorded this column; naming it here does not require it"
+    ),
+    "abs": Function(("num",), "num", lambda value: number(np.abs(value.data), value.missing), "without its sign"),
+    "min": Function(("num", "num"), "num", _min, "the smaller of its arguments", variadic=True),
+    "max": Function(("num", "num"), "num", _max, "the larger of its arguments", variadic=True),
+    "clip": Function(
+        ("num", "num", "num"), "num", lambda x, low, high: _min(_max(x, low), high), "x kept between two bounds"
+    ),
+    "ratio": Function(("num", "num"), "num", divide, "a / b"),
+    "numel": Function(("text",), "num", _numel, "elements of all tensors of a shapes column"),
+    "nbytes": Function(("text", "text"), "num", _nbytes, "bytes of all tensors of a shapes and its dtypes column"),
+}
+UNITS = {"nbytes": "bytes", "ratio": "share"}
+
+
+def regex_fault(pattern: str) -> str | None:
+    """Why ``pattern`` may not be used, None when it is fine.
+
+    Python's engine backtracks: a repeat inside a repeat takes exponential time, and each unbounded repeat more
+    multiplies the time by the length of the text.
+    """
+    if len(pattern) > MAX_REGEX:
+        return f"a regular expression has at most {MAX_REGEX} characters"
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"not a regular expression: {error}"
+    bare = re.sub(r"\\.", "x", pattern)
+    if re.search(r"\\[1-9]|\(\?P=", pattern):
+        return "a regular expression may not refer back to a group"
+    bare = re.sub(r"\[\^?\]?[^\]]*\]", "x", bare)
+    repeat = re.compile(r"[*+]|\{\d*,\d*\}|\{\d{2,}\}")
+    if len(repeat.findall(bare)) > MAX_REPEATS:
+        return f"a regular expression has at most {MAX_REPEATS} repeats (* + {{n,m}})"
+    while "(" in bare:
+        group = re.search(r"\(([^()]*)\)([*+?]|\{[^}]*\})?", bare)
+        if group is None:
+            break
+        inner, after = group[1], group[2] or ""
+        if after not in ("", "?") and (repeat.search(inner) or "|" in inner or "?" in inner.removeprefix("?:")):
+            return "a regular expression may not repeat a group that repeats or chooses inside"
+        bare = bare[: group.start()] + inner.removeprefix("?:") + after + bare[group.end() :]
+    return None

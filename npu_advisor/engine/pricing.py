@@ -1,0 +1,296 @@
+"""What each finding may save, which microseconds it claims, and how findings rank.
+
+Until the graph is replayed every figure is an *upper bound* taken from the time ledger: the time that a finding's
+events hold the device, or keep it idle, could at most disappear.  Claims are sets of device time inside the steps, so
+two findings that point at the same microsecond count it once in the joint figure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_advisor.base.frame import parse_frame
+from npu_advisor.base.intervals import Ints, Spans, empty, intersect, subtract, union
+from npu_advisor.base.messages import say
+from npu_advisor.base.terms import Basis, Severity, Text
+from npu_advisor.engine.places import location
+from npu_advisor.engine.reach import carry
+from npu_advisor.engine.run import RawFinding, RawFix, RuleResult
+from npu_advisor.engine.stages import below
+from npu_advisor.findings import Finding, JointSaving, Link, Saving
+from npu_advisor.graph.build import EventGraph, event_graph
+from npu_advisor.model.profile import Profile
+
+Floats = npt.NDArray[np.float64]
+
+
+class Priced(NamedTuple):
+    """Findings in order of worth, and what all of them save together."""
+
+    findings: list[Finding]
+    saving: JointSaving
+
+
+class Claim(NamedTuple):
+    """Device time a finding could win: the spans, and which fraction of them."""
+
+    spans: Spans
+    fraction: float
+
+    @property
+    def us(self) -> float:
+        """The claim in us."""
+        return self.spans.total * self.fraction / 1000.0
+
+
+class _Candidate(NamedTuple):
+    profile: Profile
+    raw: RawFinding
+    claim: Claim | None
+    us_per_step: float
+
+
+def price(results: Sequence[tuple[Profile, Sequence[RuleResult]]], roots: Mapping[str, str]) -> Priced:
+    """Price every raw finding of every rank; the same finding on several ranks becomes one."""
+    per_rank = [_joint(_candidates(profile, outcomes)) for profile, outcomes in results]
+    findings: dict[str, Finding] = {}
+    for (profile, _), ranked in zip(results, per_rank, strict=True):
+        seen: dict[str, int] = {}
+        for candidate, joint_us in ranked:
+            made = _finding(candidate, joint_us, roots)
+            seen[made.fingerprint] = seen.get(made.fingerprint, 0) + 1
+            if seen[made.fingerprint] > 1:
+                made = made.model_copy(update={"fingerprint": f"{made.fingerprint}-{seen[made.fingerprint]}"})
+            findings[made.fingerprint] = _merge(findings.get(made.fingerprint), made, profile.rank)
+    ordered = sorted(findings.values(), key=_worth)
+    totals = [
+        (sum(us for _, us in ranked), _step_us(profile)) for (profile, _), ranked in zip(results, per_rank, strict=True)
+    ]
+    us, step_us = max(totals, default=(0.0, 0.0))
+    return Priced(ordered, JointSaving(joint_us_per_step=us, share=us / step_us if step_us else 0.0))
+
+
+def _worth(finding: Finding) -> tuple[float, int, float, str]:
+    us = finding.saving.us_per_step if finding.saving else 0.0
+    return (-us, finding.severity.order, -(finding.recorded_us or 0.0), finding.rule_id)
+
+
+def _merge(known: Finding | None, new: Finding, rank: int) -> Finding:
+    """The graver of the same finding on two ranks, with every rank's saving."""
+    savings = {str(rank): new.saving.us_per_step if new.saving else 0.0}
+    if known is None:
+        return new.model_copy(update={"saving_by_rank": savings})
+    best = min(known, new, key=_worth)
+    return best.model_copy(update={"saving_by_rank": known.saving_by_rank | savings})
+
+
+def _candidates(profile: Profile, outcomes: Sequence[RuleResult]) -> list[_Candidate]:
+    raws = [raw for outcome in outcomes for raw in outcome.raw_findings]
+    claims = [_claim(profile, raw) for raw in raws]
+    steps = max(len(profile.table("steps")), 1)
+    return [
+        _Candidate(profile, raw, claim, claim.us / steps if claim else 0.0)
+        for raw, claim in zip(raws, claims, strict=True)
+    ]
+
+
+def _joint(candidates: list[_Candidate]) -> list[tuple[_Candidate, float]]:
+    """Largest first, each with what it adds per step to those before it."""
+    taken, out = empty(), []
+    for candidate in sorted(candidates, key=lambda item: -item.us_per_step):
+        added = 0.0
+        if candidate.claim is not None:
+            new = subtract(candidate.claim.spans, taken)
+            steps = max(len(candidate.profile.table("steps")), 1)
+            added = new.total * candidate.claim.fraction / 1000.0 / steps
+            taken = union(np.concatenate((taken.start, new.start)), np.concatenate((taken.end, new.end)))
+        out.append((candidate, added))
+    return out
+
+
+def _step_us(profile: Profile) -> float:
+    steps = profile.table("steps")
+    return float(steps["dur_us"].mean()) if len(steps) else 0.0
+
+
+# --- claims: what the cure could take away from the device's timeline ---------------------------------------------
+
+
+def _claim(profile: Profile, raw: RawFinding) -> Claim | None:
+    """The device time behind a finding, None when its cure saves no time (memory, settings)."""
+    fix = raw.fix
+    if fix is None or fix.kind == "memory":
+        return None
+    if fix.kind == "close":
+        return Claim(_owned(profile, "dispatch"), 1.0)
+    if fix.kind == "fuse":
+        return Claim(_inside_steps(profile, _stretches(profile, fix.rows)), 1.0)
+    alone = _alone(profile, fix.table, fix.rows)
+    return Claim(_inside_steps(profile, alone), _fraction(fix, profile.table(fix.table)["dur_us"][fix.rows]))
+
+
+def _fraction(fix: RawFix, dur_us: Floats) -> float:
+    """Which part of the rows' time the edit takes away."""
+    total = float(dur_us.sum())
+    if fix.values is None or not total:
+        return 1.0
+    values = np.nan_to_num(fix.values.astype(float), nan=1.0 if fix.kind == "scale" else np.inf)
+    left = dur_us * values if fix.kind == "scale" else np.minimum(dur_us, values)
+    return float(np.clip(1.0 - left.sum() / total, 0.0, 1.0))
+
+
+def _alone(profile: Profile, name: str, rows: Ints) -> Spans:
+    """When only the members keep the device busy: their union without every other kernel (and, for a collective,
+    without any kernel: only exposed communication can be won)."""
+    mine = profile.table(name)
+    spans = union(mine["start_ns"][rows], mine["end_ns"][rows])
+    kernels = profile.table("kernels")
+    others = np.ones(len(kernels), dtype=bool)
+    if name == "kernels":
+        others[rows] = False
+    return subtract(spans, union(kernels["start_ns"][others], kernels["end_ns"][others]))
+
+
+def _stretches(profile: Profile, ops: Ints) -> Spans:
+    """From the first to the last kernel of each op, without what other kernels and collectives cover."""
+    kernels, comms = profile.table("kernels"), profile.table("comms")
+    rows_of = below(profile, "kernels", ops)
+    each = [rows_of.of(index) for index in range(len(ops)) if len(rows_of.of(index))]
+    starts = np.array([kernels["start_ns"][rows].min() for rows in each], dtype=np.int64)
+    ends = np.array([kernels["end_ns"][rows].max() for rows in each], dtype=np.int64)
+    others = np.ones(len(kernels), dtype=bool)
+    others[rows_of.items] = False
+    start = np.concatenate((kernels["start_ns"][others], comms["start_ns"]))
+    end = np.concatenate((kernels["end_ns"][others], comms["end_ns"]))
+    return subtract(union(starts, ends), union(start, end))
+
+
+def _owned(profile: Profile, owner: str) -> Spans:
+    """All idle time of one owner: a cure of the gaps that were counted speeds up the short ones too."""
+    idle = profile.table("idle")
+    rows = np.asarray(idle["owner"] == owner)
+    return union(idle["start_ns"][rows], idle["end_ns"][rows])
+
+
+def _inside_steps(profile: Profile, spans: Spans) -> Spans:
+    steps = profile.table("steps")
+    return intersect(spans, union(steps["start_ns"], steps["end_ns"]))
+
+
+# --- findings ------------------------------------------------------------------------------------------------------
+
+
+def _finding(candidate: _Candidate, joint_us: float, roots: Mapping[str, str]) -> Finding:
+    profile, raw = candidate.profile, candidate.raw
+    rule = raw.rule
+    frame = parse_frame(raw.source) if raw.source else None
+    graph = event_graph(profile)
+    table, row = _spokesman(profile, raw)
+    op = int(profile.table(table)["op"][row]) if profile.table(table).spec.column("op") else row
+    saving = _saving(candidate, joint_us)
+    return Finding(
+        rule_id=rule.id,
+        category=rule.category,
+        severity=_severity(raw, saving),
+        title=raw.title,
+        message=raw.message,
+        rank=profile.rank,
+        step=raw.step,
+        recorded_us=raw.recorded_us if raw.fix is None or raw.fix.kind != "memory" else None,
+        saving=saving,
+        location=location(frame, raw.how or "", roots),
+        location_missing=None if frame else _why_no_line(profile, op),
+        stack=graph.stack(op) if frame else [],
+        chain=_chain(graph, table, row),
+        evidence=raw.evidence,
+        values=raw.values,
+        suggestions=raw.suggestions,
+        references=raw.references,
+        fingerprint=_fingerprint(raw),
+    )
+
+
+def _saving(candidate: _Candidate, joint_us: float) -> Saving | None:
+    if candidate.claim is None:
+        return None
+    step_us = _step_us(candidate.profile)
+    us = candidate.us_per_step
+    return Saving(
+        us_per_step=us,
+        low_us_per_step=0.0,
+        high_us_per_step=us,
+        joint_us_per_step=joint_us,
+        share=us / step_us if step_us else 0.0,
+        basis=Basis.UPPER_BOUND,
+        assumes=say("saving.upper_bound"),
+    )
+
+
+def _severity(raw: RawFinding, saving: Saving | None) -> Severity:
+    """The common scale of the saving, unless the rule fixes or caps it."""
+    limit = raw.rule.emit.severity
+    if limit is not None and limit.is_ is not None:
+        return limit.is_
+    severity = Severity.of_share(saving.share) if saving else Severity.INFO
+    if limit is not None and limit.at_most is not None:
+        return max(severity, limit.at_most, key=lambda item: item.order)
+    return severity
+
+
+def _spokesman(profile: Profile, raw: RawFinding) -> tuple[str, int]:
+    """The member whose chain and stack the finding shows: the heaviest one at the finding's own line.
+
+    For queue entries and ops it is the heaviest kernel they stand for, where there is one.
+    """
+    name, rows = raw.members
+    table = profile.table(name)
+    if raw.source is not None and table.spec.column("source"):
+        at_line = rows[np.asarray(table["source"] == raw.source)[rows]]
+        rows = at_line if len(at_line) else rows
+    kernels = profile.table("kernels")
+    if name == "dequeues":
+        launched = np.flatnonzero(np.isin(kernels["dequeue"], rows))
+    elif name == "ops":
+        launched = carry(profile, {"ops": rows}, "kernels")
+    else:
+        launched = np.zeros(0, dtype=np.int64)
+    if len(launched):
+        return "kernels", int(launched[np.argmax(kernels["dur_ns"][launched])])
+    weight = table["size_bytes"] if name == "peak_owners" else table["dur_ns"]
+    return name, int(rows[np.argmax(weight[rows])])
+
+
+def _chain(graph: EventGraph, table: str, row: int) -> list[Link]:
+    if table not in ("kernels", "tasks", "comms"):
+        return []
+    hops = graph.chain(row, table)
+    return [
+        Link(
+            kind=hop.kind,
+            name=hop.name,
+            start=f"{hop.start_ns // 1000}.{hop.start_ns % 1000:03d}" if hop.start_ns >= 0 else None,
+            duration_us=hop.dur_us if hop.start_ns >= 0 else None,
+        )
+        for hop in hops
+    ]
+
+
+def _why_no_line(profile: Profile, op: int) -> Text:
+    ops = profile.table("ops")
+    if not (ops["stack"].codes >= 0).any():
+        return say("location.no_stack_recorded")
+    if op < 0:
+        return say("location.not_linked")
+    return say("location.no_python_origin", op=ops.strings("name")[op])
+
+
+def _fingerprint(raw: RawFinding) -> str:
+    """From rule, place and group key; never from times, so that two runs can be compared."""
+    frame = parse_frame(raw.source) if raw.source else None
+    place = f"{frame.path}|{frame.function}" if frame else ""
+    return hashlib.sha256(f"{raw.rule.id}|{place}|{raw.group_key}".encode()).hexdigest()[:16]

@@ -1,0 +1,284 @@
+"""Run rules on a profile: each ends as fired, clean, skipped or failed, and none stops another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from npu_advisor.base.errors import RuleError
+from npu_advisor.base.intervals import Spans, union
+from npu_advisor.base.messages import say
+from npu_advisor.base.terms import Text
+from npu_advisor.engine.applies import not_for
+from npu_advisor.engine.compile import compile_rule
+from npu_advisor.engine.plan import EvidencePlan, From, Group, Plan
+from npu_advisor.engine.reach import carry
+from npu_advisor.engine.rows import Rows
+from npu_advisor.engine.stages import aggregate_columns, apply, group_ids, mask, step_number
+from npu_advisor.engine.texts import fields_of, render
+from npu_advisor.engine.values import Array, Requirement, tidy
+from npu_advisor.findings import Evidence, JsonValue, Reference, Suggestion
+from npu_advisor.model.profile import Missing, Profile
+from npu_advisor.rules.spec import Fix, FixKind, Rule
+
+MAX_FINDINGS = 2000
+
+
+@dataclass(frozen=True)
+class RawFix:
+    """The edit of a finding's cure.
+
+    ``rows`` are the positions in ``table`` that the members stand for, ascending; ``values`` the evaluated ``by`` or
+    ``us`` of each (None for edits without a number). ``memory`` has no rows and one value, in bytes.
+    """
+
+    kind: FixKind
+    table: str
+    rows: Array
+    values: Array | None
+    spec: Fix
+
+
+@dataclass(frozen=True)
+class RawFinding:
+    """One final row of a rule, not priced yet.
+
+    ``members`` is a table and the ascending positions of the rows behind the finding (of the table with most of them,
+    where several were stacked: ``members_by_table`` has all); ``covered`` the time that ``cover`` found under them;
+    ``group_key`` what the row was grouped by, without step and line.
+    """
+
+    rule: Rule
+    values: dict[str, JsonValue]
+    title: Text
+    message: Text
+    recorded_us: float | None
+    rank: int
+    step: int | None
+    source: str | None
+    how: str | None
+    members: tuple[str, Array]
+    members_by_table: dict[str, Array]
+    covered: Spans
+    covered_by: dict[str, Spans]
+    fix: RawFix | None
+    evidence: Evidence
+    suggestions: list[Suggestion]
+    references: list[Reference]
+    group_key: str
+
+
+@dataclass(frozen=True)
+class RuleResult:
+    """How one rule ended on one profile; ``reason`` and ``enable`` say why it was skipped and how to avoid that."""
+
+    rule: Rule
+    outcome: Literal["fired", "clean", "skipped", "failed"]
+    reason: Text | None = None
+    enable: str | None = None
+    raw_findings: list[RawFinding] = field(default_factory=list)
+
+
+def run_rules(rules: Sequence[Rule], profile: Profile) -> list[RuleResult]:
+    """The result of every rule, in the order given."""
+    return [run_rule(rule, profile) for rule in rules]
+
+
+def run_rule(rule: Rule, profile: Profile) -> RuleResult:
+    """One rule's result; whatever goes wrong inside becomes ``failed``."""
+    try:
+        return _run(compile_rule(rule), profile)
+    except RuleError as error:
+        return RuleResult(rule, "failed", say("engine.rule_wrong", error=str(error)))
+    except Exception as error:
+        return RuleResult(rule, "failed", say("engine.rule_failed", error=f"{type(error).__name__}: {error}"))
+
+
+def _run(plan: Plan, profile: Profile) -> RuleResult:
+    reason = not_for(plan.rule.applies, profile)
+    if reason is not None:
+        return RuleResult(plan.rule, "skipped", reason)
+    absent = missing(plan.requirements, profile)
+    if absent is not None:
+        return RuleResult(plan.rule, "skipped", absent.reason, absent.enable or None)
+    rows = final_rows(plan, profile)
+    if len(rows) > MAX_FINDINGS:
+        return RuleResult(plan.rule, "failed", say("engine.too_many", found=len(rows), limit=MAX_FINDINGS))
+    findings = _Findings(plan, rows).all()
+    return RuleResult(plan.rule, "fired" if findings else "clean", raw_findings=findings)
+
+
+def missing(requirements: Iterable[Requirement], profile: Profile) -> Missing | None:
+    """The first requirement that the profile does not meet, None when it meets all."""
+    for requirement in requirements:
+        found = [profile.missing(table, requirement.column) for table in requirement.tables]
+        if found and all(found):
+            return found[0]
+    return None
+
+
+def final_rows(plan: Plan, profile: Profile) -> Rows:
+    """The rows after the last stage."""
+    first = plan.stages[0]
+    assert isinstance(first, From)
+    rows = Rows.start(profile, first.tables)
+    for stage in plan.stages[1:]:
+        rows = apply(rows, stage)
+    return rows
+
+
+class _Findings:
+    """Turns the final rows of one plan into findings."""
+
+    def __init__(self, plan: Plan, rows: Rows) -> None:
+        self.plan, self.rows, self.profile = plan, rows, rows.profile
+        self.detail = rows.detail or rows
+        self.columns = {path: self._scalars(path) for path in self._paths()}
+        self.numbers = self._steps()
+        count = len(rows)
+        self.chosen = [np.ones(count, bool) if s.when is None else mask(rows, s.when) for s in plan.suggestions]
+
+    def all(self) -> list[RawFinding]:
+        return [self._finding(row) for row in range(len(self.rows))]
+
+    def _paths(self) -> list[str]:
+        """What a finding shows: its own columns, those its texts name, and the table's where rows were not grouped."""
+        rule, rows = self.plan.rule, self.rows
+        texts = [rule.title.en, rule.emit.message.en, *(suggestion.en for suggestion in rule.suggest)]
+        named = [one.path for text in texts for one in fields_of(text)[0]]
+        own = [*rows.columns, *([] if rows.position is None else filter(rows.recorded, self.plan.scope.known()))]
+        known = [path for path in named if path not in rule.params or not isinstance(self.plan.scope.lookup(path), str)]
+        return list(dict.fromkeys([*own, *known]))
+
+    def _scalars(self, path: str) -> list[JsonValue]:
+        return self.rows.column(path).spread(len(self.rows)).scalars(self.profile)
+
+    def _steps(self) -> list[JsonValue]:
+        if isinstance(self.plan.scope.lookup("step"), str):
+            return [None] * len(self.rows)
+        return step_number(self.rows).scalars(self.profile)
+
+    def _finding(self, row: int) -> RawFinding:
+        rule, step = self.plan.rule, self.numbers[row]
+        values = {path: column[row] for path, column in self.columns.items()}
+        shown = {**rule.values, **values}.__getitem__
+        by_table = self.rows.base_members(row)
+        covered_by = {name: Spans(*covered.of(row)) for name, covered in self.rows.covered.items()}
+        source = self._source(row)
+        return RawFinding(
+            rule=rule,
+            values=values,
+            title=render(rule.title, shown),
+            message=render(rule.emit.message, shown),
+            recorded_us=self._recorded(row),
+            rank=self.profile.rank,
+            step=None if step is None else int(step),
+            source=source,
+            how=None if source is None else self._how(row, source),
+            members=max(by_table.items(), key=lambda item: len(item[1])),
+            members_by_table=by_table,
+            covered=self._claimed(covered_by),
+            covered_by=covered_by,
+            fix=self._fix(row, by_table),
+            evidence=self._evidence(row),
+            suggestions=[
+                Suggestion(
+                    effort=suggestion.spec.effort,
+                    text=render(Text(en=suggestion.spec.en, zh=suggestion.spec.zh), shown),
+                    before=suggestion.spec.before,
+                    after=suggestion.spec.after,
+                )
+                for suggestion, chosen in zip(self.plan.suggestions, self.chosen, strict=True)
+                if chosen[row]
+            ],
+            references=[
+                Reference(title=rule.known_references[name].title, url=rule.known_references[name].url)
+                for name in rule.references
+            ],
+            group_key=self._group_key(row),
+        )
+
+    def _recorded(self, row: int) -> float | None:
+        """The rule's own figure, else the summed duration of the rows behind the finding."""
+        if self.plan.recorded is not None:
+            value = self._at(self.plan.recorded, row)
+            return None if value is None else float(value)
+        if isinstance(self.plan.detail.lookup("dur_us"), str):
+            return None
+        return float(tidy(float(np.nansum(self.detail.column("dur_us").data[self.rows.detail_rows(row)]))))
+
+    def _at(self, path: str, row: int) -> JsonValue:
+        if path not in self.columns:
+            self.columns[path] = self._scalars(path)
+        return self.columns[path][row]
+
+    def _source(self, row: int) -> str | None:
+        value = None if self.plan.at is None else self._at(self.plan.at, row)
+        return None if value is None else str(value)
+
+    def _how(self, row: int, source: str) -> str | None:
+        """How most of the rows at this line were attributed to it."""
+        if not self.plan.via:
+            return None
+        rows = self.detail.take(self.rows.detail_rows(row))
+        lines = rows.column(self.plan.via).scalars(self.profile)
+        ways = rows.column(f"{self.plan.via}_how").scalars(self.profile)
+        found = [str(way) for line, way in zip(lines, ways, strict=True) if line == source and way is not None]
+        return max(dict.fromkeys(found), key=found.count) if found else None
+
+    def _claimed(self, covered_by: dict[str, Spans]) -> Spans:
+        claim = self.plan.rule.emit.claim
+        chosen = [spans for name, spans in covered_by.items() if claim in (None, name)]
+        nothing = np.zeros(0, dtype=np.int64)
+        start = np.concatenate([nothing, *(spans.start for spans in chosen)])
+        return union(start, np.concatenate([nothing, *(spans.end for spans in chosen)]))
+
+    def _fix(self, row: int, members: dict[str, Array]) -> RawFix | None:
+        fix = self.plan.fix
+        if fix is None:
+            return None
+        spec, expression = fix.spec, fix.expression
+        if spec.kind == "memory":
+            assert expression is not None
+            value = expression.evaluate(self.rows).spread(len(self.rows))
+            return RawFix("memory", "", np.zeros(0, dtype=np.int64), value.data[row : row + 1], spec)
+        rows = carry(self.profile, members, spec.table)
+        values = None
+        if expression is not None:
+            edited = Rows.start(self.profile, (spec.table,)).take(rows)
+            values = expression.evaluate(edited).spread(len(edited)).data
+        return RawFix(spec.kind, spec.table, rows, values, spec)
+
+    def _evidence(self, row: int) -> Evidence:
+        plan = self.plan.evidence
+        if plan is None:
+            return Evidence()
+        return evidence_of(self.detail.take(self.rows.detail_rows(row)), plan)
+
+    def _group_key(self, row: int) -> str:
+        groups = [stage for stage in self.plan.stages if isinstance(stage, Group)]
+        if not groups:
+            return ""
+        parts = []
+        for path in groups[-1].by:
+            kind = self.plan.scope.lookup(path)
+            is_step = not isinstance(kind, str) and kind.target == "steps"
+            if not is_step and not (not isinstance(kind, str) and kind.via):
+                parts.append(f"{path}={self._at(path, row)}")
+        return "|".join(parts)
+
+
+def evidence_of(rows: Rows, plan: EvidencePlan) -> Evidence:
+    """``rows`` grouped as the plan says, heaviest (by its first aggregate) first."""
+    ids, first = group_ids(rows, plan.by)
+    columns = aggregate_columns(rows, ids, first, plan.by, plan.columns)
+    order = np.arange(len(first))
+    weight = columns[plan.columns[0].column] if plan.columns else None
+    if weight is not None and weight.kind == "num":
+        order = np.lexsort((np.where(weight.is_missing, 0, -weight.data), weight.is_missing))
+    order = order[: plan.top]
+    cells = [value.take(order).scalars(rows.profile) for value in columns.values()]
+    return Evidence(columns=list(columns), rows=[list(line) for line in zip(*cells, strict=True)])

@@ -1,0 +1,247 @@
+"""The report as data: everything a reporter, an IDE or CI needs, and nothing that computes.
+
+``Report.model_dump()`` is the JSON contract (schema version below): times in us as numbers, absolute times as decimal
+strings of ns-exact microseconds, null where unknown.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from npu_advisor.base.terms import Basis, Effort, Severity, Text
+
+SCHEMA_VERSION = "1.0"
+JsonValue = str | int | float | bool | None
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Tool(_Model):
+    """Who wrote the report."""
+
+    name: str = "npu-advisor"
+    version: str
+
+
+class RankInfo(_Model):
+    """One rank that was read."""
+
+    rank: int
+    path: str
+    form: Literal["text", "db", "trace", "csv", "msprof", "kineto"]
+    level: str | None = None
+    device: str | None = None
+    torch_npu: str | None = None
+    cann: str | None = None
+
+
+class ProfileFacts(_Model):
+    """The input: the path as given and the ranks found under it."""
+
+    path: str
+    ranks: list[RankInfo]
+
+
+class Step(_Model):
+    """The ledger of one step.
+
+    compute + exposed_communication + free + prepare + after_last_kernel = duration;
+    the idle owners split free + prepare.
+    """
+
+    rank: int
+    step: int | None
+    duration_us: float
+    host_us: float | None = None
+    complete: bool = True
+    compute_us: float
+    communication_us: float
+    exposed_communication_us: float
+    free_us: float
+    prepare_us: float
+    after_last_kernel_us: float
+    waiting_for_rank_us: dict[str, float] = Field(default_factory=dict)
+    idle_owners: dict[str, float] = Field(default_factory=dict)
+
+
+class RankFacts(_Model):
+    """Counts and totals of one rank over all its steps; null where the input cannot say."""
+
+    rank: int
+    host_ops: int | None = None
+    kernels: int | None = None
+    kernel_time_us: float | None = None
+    kernels_linked_to_op: int | None = None
+    kernels_linked_to_line: int | None = None
+    enqueues: int | None = None
+    dequeues: int | None = None
+    device_busy_us: float | None = None
+    device_idle_us: float | None = None
+    peak_allocated_bytes: int | None = None
+    peak_reserved_bytes: int | None = None
+
+
+class TopKernel(_Model):
+    """One kernel type's share of the computing time."""
+
+    rank: int
+    type: str
+    calls: int
+    total_us: float
+    share: float
+
+
+class Replay(_Model):
+    """How well replaying the unedited graph gives back one step."""
+
+    rank: int
+    step: int | None
+    recorded_us: float
+    replayed_us: float
+    error: float
+    anchored_share: float
+
+
+class Saving(_Model):
+    """What a fix saves per step. ``joint`` is its part when every finding shown is fixed too."""
+
+    us_per_step: float
+    low_us_per_step: float
+    high_us_per_step: float
+    joint_us_per_step: float
+    share: float
+    basis: Basis
+    assumes: Text | None = None
+
+
+class JointSaving(_Model):
+    """What all findings shown save together."""
+
+    joint_us_per_step: float = 0.0
+    share: float = 0.0
+    basis: Basis = Basis.UPPER_BOUND
+
+
+class Location(_Model):
+    """A line of the user's code and how it was found; ``local_path`` is set when the file is readable here."""
+
+    path: str
+    line: int
+    function: str = ""
+    how: str = ""
+    local_path: str | None = None
+
+
+class Link(_Model):
+    """One hop of the chain from the kernel back to the user's line. ``start`` is an absolute time in us, as text."""
+
+    kind: str
+    name: str
+    start: str | None = None
+    duration_us: float | None = None
+
+
+class Evidence(_Model):
+    """A small table."""
+
+    columns: list[str] = Field(default_factory=list)
+    rows: list[list[JsonValue]] = Field(default_factory=list)
+
+
+class Suggestion(_Model):
+    """Something the reader can type or do."""
+
+    effort: Effort
+    text: Text
+    before: str | None = None
+    after: str | None = None
+
+
+class Reference(_Model):
+    """Where to read more."""
+
+    title: str
+    url: str
+
+
+class Finding(_Model):
+    """One cause of lost time (or memory), where it is and what to do.
+
+    ``saving`` is null when the fix saves no priceable time (memory, environment).  ``rank`` is the rank where it costs
+    most; ``saving_by_rank`` has the us per step of every rank that shows it.
+    """
+
+    rule_id: str
+    category: str
+    severity: Severity
+    title: Text
+    message: Text
+    rank: int
+    step: int | None
+    recorded_us: float | None
+    saving: Saving | None
+    saving_by_rank: dict[str, float] = Field(default_factory=dict)
+    location: Location | None
+    location_missing: Text | None = None
+    stack: list[str] = Field(default_factory=list)
+    chain: list[Link] = Field(default_factory=list)
+    evidence: Evidence = Field(default_factory=Evidence)
+    values: dict[str, JsonValue] = Field(default_factory=dict)
+    suggestions: list[Suggestion] = Field(default_factory=list)
+    references: list[Reference] = Field(default_factory=list)
+    fingerprint: str
+
+
+class NotTheCause(_Model):
+    """Something long in the trace whose change alone would not shorten the step."""
+
+    rank: int
+    name: str
+    location: Location | None
+    duration_us: float
+    reason: Text
+
+
+class Outcome(_Model):
+    """How one rule ended on all ranks together."""
+
+    id: str
+    title: Text
+    outcome: Literal["fired", "clean", "skipped", "failed"]
+    reason: Text | None = None
+    enable: str | None = None
+
+
+class Remark(_Model):
+    """A remark on the quality of the input (a model.Diagnostic, as data)."""
+
+    code: str
+    severity: Literal["error", "warning", "info"]
+    file: str
+    message: Text
+
+
+class Report(_Model):
+    """Everything one run has to say. Findings are in order of worth."""
+
+    schema_version: str = SCHEMA_VERSION
+    tool: Tool
+    profile: ProfileFacts
+    steps: list[Step] = Field(default_factory=list)
+    facts: list[RankFacts] = Field(default_factory=list)
+    top_kernels: list[TopKernel] = Field(default_factory=list)
+    replay: list[Replay] = Field(default_factory=list)
+    saving: JointSaving = Field(default_factory=JointSaving)
+    findings: list[Finding] = Field(default_factory=list)
+    not_the_cause: list[NotTheCause] = Field(default_factory=list)
+    rules: list[Outcome] = Field(default_factory=list)
+    diagnostics: list[Remark] = Field(default_factory=list)
+    profiler_call: str | None = None
+
+    def worst(self) -> Severity | None:
+        """The gravest severity of any finding, None without findings."""
+        return min((finding.severity for finding in self.findings), key=lambda severity: severity.order, default=None)

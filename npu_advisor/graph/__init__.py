@@ -1,0 +1,1 @@
+"""The host/device event graph: links, source lines, steps, idle owners."""

@@ -1,0 +1,203 @@
+"""Cut the device's idle time into pieces, each with exactly one owner.
+
+Idle is what neither a compute kernel nor a collective covers, from the step's start to its last device task
+(``part`` prepare before the first device task, free after).  Owners in order of precedence:
+
+gc        a Python GC pause
+alloc     a device malloc or free call
+compile   an operator is compiled
+sync      the host waits for the device, or copies synchronously
+data      the main thread waits for the DataLoader
+dispatch  the task that ends the idle time was launched after it had begun: the device waited for the host
+other     the rest: the task was queued in time (dependency, copy engine, launch latency), or its launch is unknown
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from npu_advisor.base.intervals import Ints, Spans, intersect, subtract, union
+from npu_advisor.graph.steps import idle_spans
+from npu_advisor.model.profile import Profile
+from npu_advisor.model.schema import IDLE_OWNERS as OWNERS
+from npu_advisor.model.table import Table
+
+ALLOC_CALLS = ("aclMallocMemInner", "aclrtMalloc", "aclrtFree")
+COMPILE_CALLS = ("aclopCompileAndExecute", "opCompile")
+SYNC_CALLS = ("aclrtSynchronize", "StreamSynchronize", "DeviceSynchronize", "EventSynchronize", "MemCopySync")
+BLOCKING_COPY = "aclrtMemcpy"
+# Where CANN calls were not recorded (Level0), the op that reads a device scalar stands for its sync.
+SYNC_OPS = ("aten::_local_scalar_dense",)
+DATA_OPS = ("enumerate(DataLoader)",)
+# Launch to start on an idle device where the profile has no such case to measure.
+DEFAULT_LATENCY_NS = 20_000
+
+
+class _Causes(NamedTuple):
+    """The host events that may own idle time: owner, span, and row in ``ops``."""
+
+    owner: Ints
+    start: Ints
+    end: Ints
+    op: Ints
+
+
+class _Ends(NamedTuple):
+    """Device tasks in start order: start, launch time (-1 unknown), row in ``dequeues`` and ``ops``."""
+
+    start: Ints
+    launch: Ints
+    dequeue: Ints
+    op: Ints
+
+
+def idle(profile: Profile) -> Table:
+    """The ``idle`` table of a linked profile, in time order."""
+    steps = profile.table("steps")
+    kernels, comms = profile.table("kernels"), profile.table("comms")
+    compute = union(kernels["start_ns"], kernels["end_ns"])
+    comm = union(comms["start_ns"], comms["end_ns"])
+    causes, ends, copies = _causes(profile), _ends(kernels, comms), _copies(profile)
+    parts: list[_Piece] = []
+    for row in range(len(steps)):
+        start, first, last = (int(steps[name][row]) for name in ("start_ns", "device_start_ns", "device_end_ns"))
+        if first < 0:
+            continue
+        spans = idle_spans(compute, comm, start, max(last, start))
+        parts.extend(_pieces(spans, row, first, causes, ends, copies))
+    return _table(profile, parts)
+
+
+def _named(table: Table, names: tuple[str, ...], exact: str = "") -> Ints:
+    """Rows whose name starts with one of ``names`` or is ``exact``."""
+    values = table["name"]
+    if not len(table):
+        return np.zeros(0, dtype=np.int64)
+    match = np.array([str(name).startswith(names) or str(name) == exact for name in values.categories], dtype=bool)
+    return np.flatnonzero((values.codes >= 0) & match[values.codes]) if len(match) else np.zeros(0, dtype=np.int64)
+
+
+def _causes(profile: Profile) -> _Causes:
+    apis, ops, gcs = profile.table("apis"), profile.table("ops"), profile.table("gcs")
+    sources: list[tuple[str, Table, Ints, Ints]] = [("gc", gcs, np.arange(len(gcs)), np.full(len(gcs), -1))]
+    for owner, names, exact in (
+        ("alloc", ALLOC_CALLS, ""),
+        ("compile", COMPILE_CALLS, ""),
+        ("sync", SYNC_CALLS, BLOCKING_COPY),
+    ):
+        rows = _named(apis, names, exact)
+        sources.append((owner, apis, rows, apis["op"][rows]))
+    if not len(apis):
+        rows = _named(ops, SYNC_OPS)
+        sources.append(("sync", ops, rows, rows))
+    rows = _named(ops, DATA_OPS)
+    sources.append(("data", ops, rows, rows))
+    return _Causes(
+        np.concatenate([np.full(len(rows), OWNERS.index(owner)) for owner, _, rows, _ in sources]),
+        np.concatenate([table["start_ns"][rows] for _, table, rows, _ in sources]),
+        np.concatenate([table["end_ns"][rows] for _, table, rows, _ in sources]),
+        np.concatenate([op for _, _, _, op in sources]).astype(np.int64),
+    )
+
+
+def _ends(kernels: Table, comms: Table) -> _Ends:
+    columns = [
+        np.concatenate([table[name] for table in (kernels, comms)])
+        for name in ("start_ns", "launch_ns", "dequeue", "op")
+    ]
+    order = np.argsort(columns[0], kind="stable")
+    return _Ends(*(column[order] for column in columns))
+
+
+def _copies(profile: Profile) -> Spans:
+    tasks = profile.table("tasks")
+    rows = np.flatnonzero(np.asarray(tasks["kind"] == "copy")) if len(tasks) else np.zeros(0, dtype=np.int64)
+    return union(tasks["start_ns"][rows], tasks["end_ns"][rows])
+
+
+class _Piece(NamedTuple):
+    start: Ints
+    end: Ints
+    owner: Ints
+    prepare: Ints
+    dequeue: Ints
+    op: Ints
+    step: int
+
+
+def _pieces(idle_: Spans, step: int, first: int, causes: _Causes, ends: _Ends, copies: Spans) -> Iterator[_Piece]:
+    """The idle spans of one step, cut so that every piece has one owner."""
+    # No idle span straddles the first device task, so each piece is wholly prepare or wholly free.
+    ending = np.minimum(np.searchsorted(ends.start, idle_.end), max(len(ends.start) - 1, 0))
+    latency = _latency(idle_, ending, ends)
+    left = idle_
+    for owner in range(OWNERS.index("dispatch")):
+        rows = np.flatnonzero(causes.owner == owner)
+        taken = intersect(left, union(causes.start[rows], causes.end[rows]))
+        if len(taken.start):
+            left = subtract(left, taken)
+            cause = rows[_latest_open(causes.start[rows], causes.end[rows], taken.start)]
+            dequeue = np.full(len(cause), -1, dtype=np.int64)
+            yield _piece(taken, owner, first, dequeue, causes.op[cause], step)
+    for copying, spans in ((True, intersect(left, copies)), (False, subtract(left, copies))):
+        whole = np.searchsorted(idle_.start, spans.start, side="right") - 1
+        task = ending[whole] if len(whole) else whole
+        late = (ends.launch[task] >= 0) & (ends.launch[task] + latency >= idle_.start[whole])
+        owners = np.where(late & (not copying), OWNERS.index("dispatch"), OWNERS.index("other"))
+        yield _piece(spans, owners, first, ends.dequeue[task], ends.op[task], step)
+
+
+def _latency(idle_: Spans, ending: Ints, ends: _Ends) -> int:
+    """Usual time from launch to start on a device that is already idle: median over such tasks of the step, in ns."""
+    if not len(ends.start):
+        return DEFAULT_LATENCY_NS
+    waited = (ends.launch[ending] >= idle_.start) & (ends.launch[ending] >= 0)
+    delay = ends.start[ending][waited] - ends.launch[ending][waited]
+    return int(np.clip(np.median(delay), 0, 50_000)) if len(delay) else DEFAULT_LATENCY_NS
+
+
+def _latest_open(start: Ints, end: Ints, at: Ints) -> Ints:
+    """For each time the last started interval that is open then (each time is inside their union)."""
+    order = np.lexsort((end, start))
+    index = np.searchsorted(start[order], at, side="right") - 1
+    while True:
+        closed = np.flatnonzero((end[order[index]] <= at) & (index > 0))
+        if not len(closed):
+            return order[index]
+        index[closed] -= 1
+
+
+def _piece(spans: Spans, owner: Ints | int, first: int, dequeue: Ints, op: Ints, step: int) -> _Piece:
+    owners = np.broadcast_to(np.asarray(owner, dtype=np.int64), spans.start.shape)
+    return _Piece(spans.start, spans.end, owners, (spans.start < first).astype(np.int64), dequeue, op, step)
+
+
+def _table(profile: Profile, parts: list[_Piece]) -> Table:
+    def column(name: str) -> Ints:
+        found = [np.asarray(getattr(part, name), dtype=np.int64) for part in parts]
+        return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+
+    start, end, op = column("start"), column("end"), column("op")
+    step = (
+        np.concatenate([np.full(len(part.start), part.step) for part in parts])
+        if parts
+        else np.zeros(0, dtype=np.int64)
+    )
+    order = np.argsort(start, kind="stable")
+    columns = {
+        "start_ns": start[order],
+        "dur_ns": (end - start)[order],
+        "owner": np.array(OWNERS, dtype=object)[column("owner")][order],
+        "part": np.array(("free", "prepare"), dtype=object)[column("prepare")][order],
+        "dequeue": column("dequeue")[order],
+        "op": op[order],
+        "step": step[order],
+    }
+    ops = profile.table("ops")
+    for name in ("source", "source_how"):
+        texts = ops.strings(name)
+        columns[name] = np.array([texts[row] if row >= 0 else None for row in columns["op"]], dtype=object)
+    return Table.build("idle", columns, profile.rank)

@@ -1,0 +1,125 @@
+"""Which line of the user's code an op comes from, and how that was found.
+
+Order (first that gives a line): the op's own call stack; the nearest ancestor with one; the forward op of this
+backward op, or of one of its ancestors; the forward op of a sibling node under the same ``evaluate_function``; the
+Python function running on the op's thread. ``ProfilerStep#n`` carries a stack too (the line of ``prof.step()``): it
+says nothing about the work inside and never counts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from npu_advisor.base.frame import is_user_relative, parse_frame, user_frame
+from npu_advisor.base.intervals import Ints, Mask
+from npu_advisor.graph.nesting import Nesting
+from npu_advisor.model.profile import Profile
+from npu_advisor.model.table import Table
+
+HOW = ("own", "ancestor", "forward", "sibling", "python")
+STEP_MARK = "ProfilerStep#"
+ENGINE_MARK = "autograd::engine::evaluate_function"
+
+
+class _Lines:
+    """Lines as small numbers, so that columns of them are integer arrays."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        if text not in self._numbers:
+            self._numbers[text] = len(self.texts)
+            self.texts.append(text)
+        return self._numbers[text]
+
+    def column(self, numbers: Ints) -> pd.Categorical:
+        return pd.Categorical.from_codes(numbers, categories=pd.Index(self.texts, dtype=object))
+
+
+def attribute(profile: Profile, tree: Nesting) -> None:
+    """Fill ``source`` and ``source_how`` of ops and of everything that has an op."""
+    ops = profile.table("ops")
+    if "source" not in ops.present and profile.has("ops"):
+        lines = _Lines()
+        number, how = _of_ops(profile, ops, tree, lines)
+        how_text = pd.Categorical.from_codes(how, categories=pd.Index(HOW, dtype=object))
+        profile.put(ops.with_columns(source=lines.column(number), source_how=how_text))
+    _hand_down(profile)
+
+
+def _hand_down(profile: Profile) -> None:
+    """Give every table with an ``op`` key the op's line."""
+    ops = profile.table("ops")
+    for name in ("enqueues", "dequeues", "apis", "kernels", "tasks", "comms", "allocs"):
+        table = profile.table(name)
+        if not profile.has(name):
+            continue
+        for column in ("source", "source_how"):
+            if column not in table.present:
+                codes = ops[column].codes if len(ops) else np.zeros(0, dtype=np.int64)
+                rows = table["op"]
+                number = np.where(rows >= 0, codes[np.maximum(rows, 0)], -1) if len(codes) else np.full(len(rows), -1)
+                table = table.with_columns(
+                    **{column: pd.Categorical.from_codes(number, categories=ops[column].categories)}
+                )
+        profile.put(table)
+
+
+def _of_ops(profile: Profile, ops: Table, tree: Nesting, lines: _Lines) -> tuple[Ints, Ints]:
+    """Line number (in ``lines``) and index into HOW of each op; -1 unknown."""
+    own = _own_lines(ops, lines)
+    number = tree.inherit(own)
+    how = np.where(own >= 0, HOW.index("own"), np.where(number >= 0, HOW.index("ancestor"), -1))
+    forward = ops["forward"]
+    partner = np.where(forward >= 0, number[np.maximum(forward, 0)], -1)
+    sibling = np.full(len(ops), -1, dtype=np.int64)
+    engine = _is(ops, ENGINE_MARK)
+    child = np.flatnonzero((partner >= 0) & (tree.parent >= 0) & engine[np.maximum(tree.parent, 0)])
+    sibling[tree.parent[child][::-1]] = partner[child][::-1]
+    for label, found in (
+        ("forward", tree.inherit(partner)),
+        ("sibling", tree.inherit(sibling)),
+        ("python", _running(profile, ops, lines)),
+    ):
+        new = (number < 0) & (found >= 0)
+        number, how = np.where(new, found, number), np.where(new, HOW.index(label), how)
+    return number, how
+
+
+def _is(ops: Table, prefix: str) -> Mask:
+    names = ops["name"]
+    if not len(names.categories):
+        return np.zeros(len(ops), dtype=bool)
+    match = np.array([str(name).startswith(prefix) for name in names.categories])
+    return np.asarray((names.codes >= 0) & match[names.codes])
+
+
+def _own_lines(ops: Table, lines: _Lines) -> Ints:
+    """The line of each op's own stack; looked up once per distinct stack."""
+    stacks = ops["stack"]
+    per_stack = np.full(len(stacks.categories) + 1, -1, dtype=np.int64)
+    for index, stack in enumerate(stacks.categories):
+        frame = user_frame(stack)
+        if frame is not None:
+            per_stack[index] = lines.number(str(frame))
+    return np.where(_is(ops, STEP_MARK), -1, per_stack[stacks.codes])
+
+
+def _running(profile: Profile, ops: Table, lines: _Lines) -> Ints:
+    """The innermost user function that runs on each op's thread when it starts (its line is the definition's)."""
+    frames = profile.table("frames")
+    if not len(frames):
+        return np.full(len(ops), -1, dtype=np.int64)
+    names = frames["name"]
+    per_name = np.full(len(names.categories) + 1, -1, dtype=np.int64)
+    for index, name in enumerate(names.categories):
+        frame = parse_frame(name)
+        if frame is not None and is_user_relative(frame.path):
+            per_name[index] = lines.number(str(frame))
+    tree = Nesting(frames["track"], frames["start_ns"], frames["end_ns"])
+    line = tree.inherit(per_name[names.codes])
+    row = tree.innermost(ops["track"], ops["start_ns"])
+    return np.where(row >= 0, line[np.maximum(row, 0)], -1)

@@ -1,0 +1,1 @@
+"""The profile as typed columns: schema, tables, and what is missing."""

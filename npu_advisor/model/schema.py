@@ -1,0 +1,691 @@
+"""Every table and column of a profile: kind, unit, meaning, and which file and profiler switch provides it.
+
+This is the one vocabulary that readers fill, the graph links, rules query and users see.  A column that the input
+does not hold is *absent*: a rule that needs it is skipped with the text of ``needs``, never taken for clean.
+
+Kinds and their storage:
+
+``int``   int64, missing = the column's ``missing`` (-1 unless said otherwise)
+``float`` float64, missing = NaN
+``text``  pandas categorical of str, missing = NaN
+``bool``  bool, missing = False
+``key``   int64 row position in ``target``, missing = -1
+
+Times are int64 nanoseconds since the epoch (``start_ns``, ``dur_ns``); every table with them also answers
+``end_ns`` (int64) and ``dur_us`` (float64), computed on demand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["int", "float", "text", "bool", "key"]
+
+# Profiler switches, as a user types them.
+STACK = "with_stack=True"
+SHAPES = "record_shapes=True"
+MEMORY = "profile_memory=True"
+LEVEL1 = "profiler_level=Level1"
+LEVEL2 = "profiler_level=Level2"
+PIPE = "profiler_level=Level1, aic_metrics=PipeUtilization"
+CPU = "activities including ProfilerActivity.CPU"
+NPU = "activities including ProfilerActivity.NPU"
+L2 = "l2_cache=True"
+GC = "gc_detect_threshold=1"
+SCHEDULE = "schedule=..., and prof.step() in the loop"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    ``needs`` is the profiler switch that yields it; ``optional`` columns never make a rule ``skipped`` (a finding
+    without a source line is still a finding).
+    """
+
+    name: str
+    kind: Kind
+    doc: str
+    unit: str = ""
+    target: str = ""
+    needs: str = ""
+    optional: bool = False
+    missing: int = -1
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """One table: what a row is, its columns, and where it comes from.
+
+    ``called`` is what people call its rows (English, Chinese); ``files`` names the inputs (for people); ``needs`` the
+    switch without which the table is absent; ``label`` the column that a key to this table is shown as.
+    """
+
+    name: str
+    called: tuple[str, str]
+    doc: str
+    columns: tuple[Column, ...]
+    files: str
+    needs: str = ""
+    label: str = ""
+
+    def column(self, name: str) -> Column | None:
+        """The column called ``name``, stored or computed; None when there is none."""
+        return _INDEX[self.name].get(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every column a rule may use, computed ones included."""
+        return tuple(_INDEX[self.name])
+
+    @property
+    def timed(self) -> bool:
+        """Whether rows are intervals (have ``start_ns`` and ``dur_ns``)."""
+        return any(column.name == "dur_ns" for column in self.columns)
+
+
+COMPUTED = (
+    Column("end_ns", "int", "start_ns + dur_ns", "ns"),
+    Column("dur_us", "float", "duration", "us"),
+)
+# Every table answers these two; readers need not store them.
+COMMON = (Column("rank", "int", "rank of this profile, -1 unknown"),)
+
+
+def _text(name: str, doc: str, needs: str = "", *, optional: bool = False) -> Column:
+    return Column(name, "text", doc, needs=needs, optional=optional)
+
+
+def _key(name: str, target: str, doc: str, needs: str = "", *, optional: bool = True) -> Column:
+    return Column(name, "key", doc, target=target, needs=needs, optional=optional)
+
+
+def _us(name: str, doc: str, needs: str = "") -> Column:
+    return Column(name, "float", doc, "us", needs=needs)
+
+
+START = Column("start_ns", "int", "start, since the epoch", "ns")
+DUR = Column("dur_ns", "int", "duration", "ns", missing=0)
+TRACK = (
+    Column("track", "int", "lane in the trace: one number per (process, thread)", optional=True),
+    Column("pid", "int", "process id as the writer gave it, -1 when not a number", optional=True),
+    Column("tid", "int", "thread or stream id as the writer gave it, -1 when not a number", optional=True),
+)
+STEP = _key("step", "steps", "the step this belongs to")
+SOURCE = (
+    _text("source", "the user's line, `path(line): function`", STACK, optional=True),
+    _text("source_how", "how the line was found: own, ancestor, forward, sibling, python", STACK, optional=True),
+)
+SHAPED = tuple(
+    _text(name, doc, LEVEL1)
+    for name, doc in (
+        ("input_shapes", "`;` between tensors, `,` between dims"),
+        ("input_dtypes", "`;` between tensors"),
+        ("input_formats", "`;` between tensors"),
+        ("output_shapes", "`;` between tensors, `,` between dims"),
+        ("output_dtypes", "`;` between tensors"),
+        ("output_formats", "`;` between tensors"),
+    )
+)
+PIPE_METRICS = (
+    *(
+        Column(
+            f"{core}_{unit}_ratio", "float", f"busy share of the {unit} pipe of the {core} cores", "share", needs=PIPE
+        )
+        for core, units in (
+            ("aic", ("mac", "scalar", "mte1", "mte2", "fixpipe")),
+            ("aiv", ("vec", "scalar", "mte2", "mte3")),
+        )
+        for unit in units
+    ),
+    Column("cube_utilization", "float", "cube utilisation", "percent", needs=PIPE),
+)
+
+# In order of precedence; every ns of idle time has exactly one.
+IDLE_OWNERS = ("gc", "alloc", "compile", "sync", "data", "dispatch", "other")
+
+TABLES: tuple[TableSpec, ...] = (
+    TableSpec(
+        "profile",
+        ("profile facts", "profile 信息"),
+        "The profile itself: one row. Environment variables are columns `env.NAME`.",
+        (
+            _text("level", "Level0, Level1, Level2"),
+            _text("device", "chip family, where recorded (db form)", optional=True),
+            _text("torch_npu", "torch_npu version", optional=True),
+            _text("cann", "CANN version", optional=True),
+            Column("with_stack", "bool", "call stacks were recorded", optional=True),
+            Column("record_shapes", "bool", "shapes were recorded", optional=True),
+            Column("profile_memory", "bool", "memory was recorded", optional=True),
+            Column("steps", "int", "complete steps seen"),
+            _us("step_us", "mean duration of the complete steps"),
+            _us("steps_us", "summed duration of the steps"),
+            _us("device_busy_us", "union of compute kernels, summed over the step windows"),
+            _us("device_idle_us", "device window minus compute and communication, summed over the steps"),
+            *(_us(f"idle_{owner}_us", f"idle time owned by {owner}, summed over the steps") for owner in IDLE_OWNERS),
+            Column("peak_allocated_bytes", "float", "peak of `PTA+GE`, else `PTA`", "bytes", needs=MEMORY),
+            Column("peak_reserved_bytes", "float", "peak of `PTA+GE`, else `PTA`", "bytes", needs=MEMORY),
+        ),
+        "profiler_info*.json, profiler_metadata.json",
+    ),
+    TableSpec(
+        "steps",
+        ("step marks", "步标记"),
+        "One ProfilerStep, or one row with number -1 for the whole window where there are no markers. start/dur is the "
+        "step's wall window: from the host start (or the end of the previous step, if later) to the host end (or the "
+        "last device task, if later), so windows tile time and the ledger below adds up to dur.",
+        (
+            START,
+            DUR,
+            Column("number", "int", "n of ProfilerStep#n, -1 without markers"),
+            _us("host_us", "duration of the ProfilerStep event on the host"),
+            Column("device_start_ns", "int", "start of the first compute or communication task", "ns"),
+            Column("device_end_ns", "int", "end of the last compute or communication task", "ns"),
+            _us("compute_us", "union of compute kernels"),
+            _us("comm_us", "union of collectives"),
+            _us("exposed_comm_us", "collectives not covered by compute"),
+            _us("free_us", "idle between the first and the last device task"),
+            _us("prepare_us", "idle before the first device task"),
+            _us("after_us", "after the last device task, until the step ends on the host"),
+            Column("complete", "bool", "has device work and was not cut"),
+        ),
+        "trace_view.json (ProfilerStep#n), step_trace_time.csv",
+        SCHEDULE,
+        label="number",
+    ),
+    TableSpec(
+        "ops",
+        ("torch ops", "torch 算子事件"),
+        "A torch op (cat cpu_op) on a host thread, user ranges and ProfilerStep#n included.",
+        (
+            _text("name", "aten::conv2d, Optimizer.step#SGD.step, ..."),
+            START,
+            DUR,
+            *TRACK,
+            Column("sequence", "int", "autograd sequence number", optional=True),
+            Column("fwd_thread", "int", "logical forward thread: 0 forward op, above 0 backward", optional=True),
+            _text("shapes", "input shapes, `;` between arguments", SHAPES),
+            _text("dtypes", "input types, `;` between arguments", SHAPES),
+            _text("stack", "call stack, innermost first", STACK, optional=True),
+            _key("parent", "ops", "enclosing op on the same thread"),
+            _key("forward", "ops", "the forward op of a backward op"),
+            Column("depth", "int", "enclosing ops on the same thread"),
+            Column("pre", "int", "pre-order number; everything under row i has pre[i] < pre <= last[i]", optional=True),
+            Column("last", "int", "largest pre-order number under this op", optional=True),
+            _us("self_us", "duration without child ops"),
+            STEP,
+            *SOURCE,
+        ),
+        "trace_view.json",
+        CPU,
+        label="name",
+    ),
+    TableSpec(
+        "frames",
+        ("Python functions", "Python 函数事件"),
+        "A Python function that ran (cat python_function).",
+        (
+            _text("name", "`path(line): function`, `nn.Module: X`, `<built-in ...>`; the line is the definition's"),
+            START,
+            DUR,
+            *TRACK,
+            Column("python_id", "int", "the writer's id"),
+            Column("python_parent", "int", "python_id of the caller, 0 root"),
+        ),
+        "trace_view.json",
+        STACK,
+        label="name",
+    ),
+    TableSpec(
+        "enqueues",
+        ("Enqueue events", "Enqueue 事件"),
+        "A push into the task queue.",
+        (
+            _text("name", "Enqueue or Enqueue@op"),
+            START,
+            DUR,
+            *TRACK,
+            Column("correlation", "int", "pairs with the Dequeue"),
+            _key("op", "ops", "innermost op around it"),
+            STEP,
+            *SOURCE,
+        ),
+        "trace_view.json",
+        CPU,
+        label="name",
+    ),
+    TableSpec(
+        "dequeues",
+        ("Dequeue events", "Dequeue 事件"),
+        "The consumer thread executing one queue entry: the real dispatch.",
+        (
+            _text("name", "Dequeue@op"),
+            START,
+            DUR,
+            *TRACK,
+            Column("correlation", "int", "pairs with the Enqueue"),
+            _key("enqueue", "enqueues", "the push it pops"),
+            _key("op", "ops", "the op that enqueued"),
+            STEP,
+            *SOURCE,
+        ),
+        "trace_view.json",
+        CPU,
+        label="name",
+    ),
+    TableSpec(
+        "apis",
+        ("CANN calls", "CANN 接口事件"),
+        "A CANN or runtime call on the host.",
+        (
+            _text("name", "without the layer prefix: aclrtSynchronizeStream, launch, ..."),
+            _text("level", "acl, node, hccl, runtime, model"),
+            _text("item", "kernel name of a launch", optional=True),
+            START,
+            DUR,
+            *TRACK,
+            Column("connection", "int", "joins the device tasks it launched; 0 none"),
+            _key("dequeue", "dequeues", "the Dequeue around it"),
+            _key("op", "ops", "the op it runs for"),
+            STEP,
+            *SOURCE,
+        ),
+        "trace_view.json",
+        LEVEL1,
+        label="name",
+    ),
+    TableSpec(
+        "kernels",
+        ("kernels", "kernel"),
+        "A task that computed on the device. Communication, copies and event tasks are other tables.",
+        (
+            _text("name", "as launched, counters included"),
+            _text("type", "operator type; inferred from the name where the file says N/A"),
+            Column("type_inferred", "bool", "the type was inferred from the name", optional=True),
+            _text("core", "AI_CORE, AI_VECTOR_CORE, MIX_AIC, MIX_AIV, AI_CPU, DSA_SQE"),
+            _text("state", "dynamic or static", LEVEL1),
+            START,
+            DUR,
+            *TRACK,
+            Column("stream", "int", "device stream", optional=True),
+            Column("task", "int", "task id (wraps at 65536)", optional=True),
+            Column("model", "int", "graph the task was replayed from, -1 none", optional=True),
+            Column("connection", "int", "joins the launching CANN call, -1 none", optional=True),
+            Column("block_dim", "int", "cores used", needs=LEVEL1),
+            _us("wait_us", "column Wait Time: to the end of the previous row on any stream; not a dispatch gap"),
+            Column("step_id", "int", "the file's own Step Id, -1 none", optional=True),
+            *SHAPED,
+            *PIPE_METRICS,
+            Column("launch_ns", "int", "when the host launched it, -1 unknown", "ns", optional=True),
+            _key("api", "apis", "the launch", LEVEL1),
+            _key("dequeue", "dequeues", "the Dequeue that launched it"),
+            _key("op", "ops", "the op that asked for it"),
+            STEP,
+            *SOURCE,
+        ),
+        "kernel_details.csv, else trace_view.json",
+        NPU,
+        label="name",
+    ),
+    TableSpec(
+        "tasks",
+        ("device tasks", "设备任务"),
+        "A device task that does not compute: copy, event, notify, memory set.",
+        (
+            _text("name", "MEMCPY_ASYNC, EVENT_WAIT, ..."),
+            _text("kind", "copy, event_record, event_wait, notify, other"),
+            _text("task_type", "as the writer gave it"),
+            START,
+            DUR,
+            *TRACK,
+            Column("stream", "int", "device stream", optional=True),
+            Column("connection", "int", "joins the launching CANN call, -1 none", optional=True),
+            Column("model", "int", "graph the task was replayed from, -1 none", optional=True),
+            Column("launch_ns", "int", "when the host launched it, -1 unknown", "ns", optional=True),
+            _key("api", "apis", "the launch", LEVEL1),
+            _key("dequeue", "dequeues", "the Dequeue that launched it"),
+            _key("op", "ops", "the op that asked for it"),
+            STEP,
+            *SOURCE,
+        ),
+        "trace_view.json",
+        NPU,
+        label="name",
+    ),
+    TableSpec(
+        "comms",
+        ("collectives", "通信算子"),
+        "A collective or point-to-point communication as the device ran it.",
+        (
+            _text("name", "hcom_allReduce__586_0_1"),
+            _text("type", "allReduce, send, ..."),
+            _text("group", "hash or name of the communicator", optional=True),
+            START,
+            DUR,
+            *TRACK,
+            Column("connection", "int", "joins the launching CANN call, -1 none", optional=True),
+            Column("step_id", "int", "the file's own Step Id, -1 none", optional=True),
+            Column("bytes", "float", "data moved by this rank", "bytes", needs=LEVEL1),
+            _us("transit_us", "moving data", LEVEL1),
+            _us("wait_us", "waiting for peers, as communication.json books it", LEVEL1),
+            _us("sync_us", "the part of wait_us before the first transfer", LEVEL1),
+            _us("idle_us", "neither, as communication.json books it; often the wait for a late rank", LEVEL1),
+            Column("launch_ns", "int", "when the host launched it, -1 unknown", "ns", optional=True),
+            _key("api", "apis", "the launch", LEVEL1),
+            _key("dequeue", "dequeues", "the Dequeue that launched it"),
+            _key("op", "ops", "the op that asked for it"),
+            STEP,
+            *SOURCE,
+        ),
+        "kernel_details.csv, trace_view.json, communication.json",
+        NPU,
+        label="name",
+    ),
+    TableSpec(
+        "comm_tasks",
+        ("communication tasks", "通信子任务"),
+        "A sub-task of a collective: Notify_Wait, Memcpy, Reduce_Inline, ...",
+        (
+            _text("name", "task type"),
+            START,
+            DUR,
+            *TRACK,
+            Column("src_rank", "int", "in Notify_Wait: this rank, which waits"),
+            Column("dst_rank", "int", "in Notify_Wait: the rank it waits for"),
+            Column("bytes", "float", "size", "bytes"),
+            _text("transport", "SDMA, RDMA, LOCAL"),
+            _text("link", "HCCS, PCIE, ROCE, SIO, ON_CHIP"),
+            _key("comm", "comms", "the collective it belongs to"),
+        ),
+        "trace_view.json",
+        LEVEL1,
+        label="name",
+    ),
+    TableSpec(
+        "allocs",
+        ("allocations", "显存分配记录"),
+        "One allocation of device memory.",
+        (
+            _text("name", "the op that allocated; cann::X for workspace"),
+            Column("size_bytes", "float", "size", "bytes"),
+            START,
+            DUR,
+            Column("release_ns", "int", "release, -1 still alive at the end of the window", "ns"),
+            _text("component", "PTA or GE"),
+            _key("op", "ops", "the op around the allocation"),
+            STEP,
+            *SOURCE,
+        ),
+        "operator_memory.csv",
+        MEMORY,
+        label="name",
+    ),
+    TableSpec(
+        "memory",
+        ("memory samples", "显存采样"),
+        "One sample of the allocators, in time order.",
+        (
+            _text("component", "PTA, GE, PTA+GE, APP, WORKSPACE; they overlap, never add them"),
+            START,
+            Column("allocated_bytes", "float", "in use", "bytes"),
+            Column("reserved_bytes", "float", "held from the device", "bytes"),
+            Column("active_bytes", "float", "in use or not yet reusable", "bytes"),
+        ),
+        "memory_record.csv",
+        MEMORY,
+    ),
+    TableSpec(
+        "module_memory",
+        ("memory samples of CANN modules", "CANN 组件显存采样"),
+        "Device memory held by one CANN module at one time.",
+        (_text("component", "HCCL, RUNTIME, ..."), START, Column("reserved_bytes", "float", "held", "bytes")),
+        "npu_module_mem.csv",
+        MEMORY,
+    ),
+    TableSpec(
+        "step_trace",
+        ("step times", "step 耗时统计"),
+        "One row of the profiler's own step ledger.",
+        (
+            Column("step_id", "int", "step number, -1 without a schedule"),
+            _us("compute_us", "Computing"),
+            _us("exposed_comm_us", "Communication(Not Overlapped)"),
+            _us("overlapped_us", "Overlapped"),
+            _us("comm_us", "Communication"),
+            _us("free_us", "Free"),
+            _us("stage_us", "Stage"),
+            _us("bubble_us", "Bubble: waits in hcom_receive"),
+            _us("prepare_us", "Preparing"),
+        ),
+        "step_trace_time.csv",
+        NPU,
+    ),
+    TableSpec(
+        "op_statistic",
+        ("kernel statistics", "算子统计"),
+        "Kernels summed by type and core, as the profiler wrote them.",
+        (
+            _text("type", "operator type"),
+            _text("core", "core type"),
+            Column("count", "int", "kernels"),
+            _us("total_us", "sum of durations"),
+        ),
+        "op_statistic.csv",
+        LEVEL1,
+    ),
+    TableSpec(
+        "api_statistic",
+        ("CANN call statistics", "CANN 接口统计"),
+        "CANN calls summed by name, as the profiler wrote them.",
+        (
+            _text("level", "acl, node, ..."),
+            _text("name", "API name"),
+            Column("count", "int", "calls"),
+            _us("total_us", "sum of durations"),
+        ),
+        "api_statistic.csv",
+        LEVEL1,
+    ),
+    TableSpec(
+        "l2_cache",
+        ("L2 cache rates", "L2 cache 命中率"),
+        "L2 cache rates of one kernel.",
+        (
+            _text("name", "kernel name"),
+            Column("stream", "int", "device stream"),
+            Column("task", "int", "task id"),
+            Column("hit_rate", "float", "share of hits; missing on A2", "share"),
+            Column("victim_rate", "float", "victim rate, may exceed 1", "share"),
+        ),
+        "l2_cache.csv",
+        L2,
+    ),
+    TableSpec(
+        "aicpu",
+        ("AI CPU times", "AI CPU 耗时"),
+        "Where the time of one AI CPU kernel went.",
+        (
+            _text("name", "node"),
+            START,
+            _us("compute_us", "compute"),
+            _us("memcpy_us", "copies"),
+            _us("dispatch_us", "dispatch"),
+            _us("total_us", "total"),
+        ),
+        "data_preprocess.csv",
+        LEVEL2,
+    ),
+    TableSpec(
+        "op_details",
+        ("op sums", "算子耗时汇总"),
+        "The profiler's own sums per host op, in start order.",
+        (
+            _text("name", "op"),
+            _us("host_self_us", "host, self"),
+            _us("host_total_us", "host, with children"),
+            _us("device_self_us", "device tasks it launched, copies and communication included"),
+            _us("device_total_us", "as device_self_us, with children"),
+        ),
+        "operator_details.csv",
+        CPU,
+    ),
+    TableSpec(
+        "links",
+        ("link traffic", "链路流量"),
+        "Traffic of one link between two ranks of a group.",
+        (
+            _text("op", "type-top1, type-total, or the op name in older files"),
+            _text("kind", "collective or p2p"),
+            Column("step_id", "int", "step number, -1 without a schedule"),
+            Column("src", "int", "rank inside the group"),
+            Column("dst", "int", "rank inside the group"),
+            _text("transport", "LOCAL, HCCS, PCIE, RDMA, SIO"),
+            Column("bytes", "float", "size", "bytes"),
+            _us("transit_us", "time"),
+            Column("bandwidth_gbs", "float", "bandwidth", "GB/s"),
+        ),
+        "communication_matrix.json",
+        LEVEL1,
+    ),
+    TableSpec(
+        "counters",
+        ("device counters", "设备计数器"),
+        "One sample of a device counter.",
+        (_text("name", "AI Core Freq, ..."), START, Column("value", "float", "in the counter's own unit")),
+        "trace_view.json",
+        NPU,
+    ),
+    TableSpec(
+        "gcs",
+        ("GC pauses", "GC 停顿"),
+        "A pause of Python's garbage collector.",
+        (START, DUR, *TRACK, STEP),
+        "trace_view.json",
+        GC,
+    ),
+    TableSpec(
+        "overlap",
+        ("overlap analysis", "重叠分析"),
+        "The profiler's own union of computing, communication and free time.",
+        (_text("name", "Computing, Communication, Communication(Not Overlapped), Free"), START, DUR, *TRACK),
+        "trace_view.json",
+        NPU,
+    ),
+    TableSpec(
+        "flow_points",
+        ("flow arrows", "连线"),
+        "One end of a flow arrow, as written; the graph pairs them.",
+        (
+            _text("category", "async_task_queue, async_npu, fwdbwd, HostToDevice"),
+            Column("finish", "bool", "False at the start (`s`), True at the end (`f`)"),
+            Column("id", "int", "the flow's id, numbered within this profile"),
+            *TRACK[:1],
+            START,
+        ),
+        "trace_view.json",
+        CPU,
+    ),
+    TableSpec(
+        "tracks",
+        ("lanes", "泳道"),
+        "One lane of the trace; row = track number.",
+        (
+            _text("process", "Python, CANN, Ascend Hardware, ..."),
+            _text("thread", "thread name"),
+            Column("pid", "int", "process id, -1 when not a number"),
+            Column("tid", "int", "thread id, -1 when not a number"),
+        ),
+        "trace_view.json",
+        label="thread",
+    ),
+    TableSpec(
+        "idle",
+        ("idle times", "空闲时间"),
+        "A piece of time in which the device neither computes nor communicates, with exactly one owner.",
+        (
+            START,
+            DUR,
+            _text("owner", ", ".join(IDLE_OWNERS)),
+            _text("part", "free: between the step's device tasks; prepare: before the first"),
+            _key("dequeue", "dequeues", "the Dequeue that ended it"),
+            _key("op", "ops", "the op whose task ended it"),
+            STEP,
+            *SOURCE,
+        ),
+        "trace_view.json",
+        CPU,
+    ),
+    TableSpec(
+        "peak_owners",
+        ("allocations at the memory peak", "显存峰值时的分配"),
+        "What was alive at the peak of allocated memory: one row per allocation of the window, and one row named "
+        "`(before the recording)` for the rest.",
+        (
+            _text("name", "the op that allocated"),
+            Column("size_bytes", "float", "size", "bytes"),
+            Column("share", "float", "share of the peak", "share"),
+            START,
+            DUR,
+            Column("recorded", "bool", "allocated inside the window"),
+            _text("life", "step: not released in the window; temporary: released in the same step"),
+            _key("alloc", "allocs", "the allocation"),
+            _key("op", "ops", "the op around the allocation"),
+            STEP,
+            *SOURCE,
+        ),
+        "operator_memory.csv and memory_record.csv",
+        MEMORY,
+    ),
+)
+
+_INDEX: dict[str, dict[str, Column]] = {
+    spec.name: {
+        column.name: column
+        for column in (*spec.columns, *(COMPUTED if any(c.name == "dur_ns" for c in spec.columns) else ()), *COMMON)
+    }
+    for spec in TABLES
+}
+SCHEMA: dict[str, TableSpec] = {spec.name: spec for spec in TABLES}
+
+
+def resolve(table: str, path: str) -> tuple[list[Column], Column] | None:
+    """Follow a dotted path from ``table``: the key columns on the way and the last column, or None.
+
+    ``resolve("kernels", "op.parent.name")`` gives the keys ``op``, ``parent`` and the column ``ops.name``.
+    """
+    spec, hops = SCHEMA.get(table), []
+    parts = path.split(".")
+    if spec is None:
+        return None
+    if table == "profile" and parts[0] == "env" and len(parts) == 2:
+        return [], Column(path, "text", "environment variable at start", optional=True)
+    for part in parts[:-1]:
+        column = spec.column(part)
+        if column is None or column.kind != "key":
+            return None
+        hops.append(column)
+        spec = SCHEMA[column.target]
+    last = spec.column(parts[-1])
+    return None if last is None else (hops, last)
+
+
+def documented(tables: Iterable[TableSpec] = TABLES) -> str:
+    """The schema as Markdown, for ``schema tables`` and the reference."""
+    lines = []
+    for spec in tables:
+        lines += [
+            f"## {spec.name}",
+            "",
+            spec.doc,
+            "",
+            f"From {spec.files}." + (f" Needs `{spec.needs}`." if spec.needs else ""),
+            "",
+        ]
+        lines += ["| column | kind | unit | meaning | needs |", "|---|---|---|---|---|"]
+        for column in _INDEX[spec.name].values():
+            kind = f"key to {column.target}" if column.kind == "key" else column.kind
+            lines.append(f"| {column.name} | {kind} | {column.unit} | {column.doc} | {column.needs} |")
+        lines.append("")
+    return "\n".join(lines)

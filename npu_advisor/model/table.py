@@ -1,0 +1,128 @@
+"""A table: typed columns that follow the schema, filled once by a reader and then only added to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npu_advisor.model.schema import SCHEMA, Column, TableSpec
+
+
+def _missing(column: Column, length: int) -> Any:
+    if column.kind == "float":
+        return np.full(length, np.nan)
+    if column.kind == "bool":
+        return np.zeros(length, dtype=bool)
+    if column.kind == "text":
+        return pd.Categorical.from_codes(np.full(length, -1, dtype=np.int8), categories=pd.Index([], dtype=object))
+    return np.full(length, column.missing, dtype=np.int64)
+
+
+def as_category(values: Any) -> pd.Categorical:
+    """``values`` (strings; None, NaN and "" are missing) as a categorical with object categories."""
+    if isinstance(values, pd.Series):
+        values = values.array
+    if not isinstance(values, pd.Categorical):
+        codes, uniques = pd.factorize(np.asarray(values, dtype=object), use_na_sentinel=True)
+        values = pd.Categorical.from_codes(codes, categories=pd.Index(uniques, dtype=object))
+    if "" in values.categories:
+        values = values.remove_categories([""])
+    found: pd.Categorical = values
+    return found
+
+
+def _cast(column: Column, values: Any) -> Any:
+    if column.kind == "text":
+        return as_category(values)
+    array = np.asarray(values)
+    if column.kind == "float":
+        return array.astype(np.float64)
+    if column.kind == "bool":
+        return array.astype(bool)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"column {column.name} holds a value that is not a whole number")
+    return array.astype(np.int64)
+
+
+class Table:
+    """Columns of one schema table.
+
+    ``present`` are the stored columns; asking for any other schema column gives its missing value, so that rules
+    and renderers need no special case.  Rows are addressed by position, never by label.
+    """
+
+    def __init__(self, spec: TableSpec, columns: dict[str, Any], length: int, rank: int = -1) -> None:
+        self.spec, self.length, self.rank = spec, length, rank
+        self._columns = columns
+
+    @classmethod
+    def build(cls, name: str, columns: Mapping[str, Any], rank: int = -1) -> Table:
+        """A table from array-likes of one length; unknown columns and ragged lengths raise ValueError."""
+        spec = SCHEMA[name]
+        stored: dict[str, Any] = {}
+        lengths = {len(values) for values in columns.values()}
+        if len(lengths) > 1:
+            raise ValueError(f"columns of {name} differ in length: {sorted(lengths)}")
+        for key, values in columns.items():
+            column = spec.column(key)
+            if column is None and not (name == "profile" and key.startswith("env.")):
+                raise ValueError(f"table {name} has no column {key}")
+            stored[key] = _cast(column or Column(key, "text", ""), values)
+        return cls(spec, stored, lengths.pop() if lengths else 0, rank)
+
+    def __len__(self) -> int:
+        return self.length
+
+    @property
+    def present(self) -> frozenset[str]:
+        """Names of the columns that hold data, computed ones included."""
+        computed = {"rank"} | ({"end_ns", "dur_us"} if "dur_ns" in self._columns else set())
+        return frozenset(self._columns) | computed
+
+    def __getitem__(self, name: str) -> Any:
+        """The column as a numpy array (text: pandas Categorical), or its missing values when absent."""
+        if name in self._columns:
+            return self._columns[name]
+        if name == "end_ns":
+            return self["start_ns"] + self["dur_ns"]
+        if name == "dur_us":
+            return self["dur_ns"] / 1000.0
+        if name == "rank":
+            return np.full(self.length, self.rank, dtype=np.int64)
+        column = self.spec.column(name)
+        if column is None and self.spec.name == "profile" and name.startswith("env."):
+            column = Column(name, "text", "")
+        if column is None:
+            raise KeyError(f"table {self.spec.name} has no column {name}")
+        return _missing(column, self.length)
+
+    def with_columns(self, **columns: Any) -> Table:
+        """This table and more columns; a column that is already there is replaced."""
+        added = Table.build(self.spec.name, columns)
+        if columns and len(added) != self.length:
+            raise ValueError(f"{self.spec.name} has {self.length} rows, not {len(added)}")
+        return Table(self.spec, {**self._columns, **added._columns}, self.length, self.rank)
+
+    def rows(self, positions: Any) -> Table:
+        """Only the rows at ``positions``, in that order."""
+        columns = {name: values[positions] for name, values in self._columns.items()}
+        return Table(self.spec, columns, len(positions), self.rank)
+
+    def strings(self, name: str) -> np.ndarray[Any, np.dtype[np.object_]]:
+        """A text column as an object array of str, None where missing."""
+        values = self[name]
+        out = np.empty(self.length, dtype=object)
+        known = values.codes >= 0
+        out[known] = np.asarray(values.categories, dtype=object)[values.codes[known]]
+        return out
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The stored columns, and ``end_ns``/``dur_us`` where they exist, as a DataFrame (a copy)."""
+        names = list(self._columns)
+        if "dur_ns" in self._columns:
+            names.insert(names.index("dur_ns") + 1, "dur_us")
+        return pd.DataFrame({name: self[name] for name in names}, index=pd.RangeIndex(self.length), copy=True)

@@ -1,0 +1,6 @@
+"""Readers: find the profiles under a path and read each rank into the model. No policy here, only repair and labels."""
+
+from npu_advisor.readers.locate import RankSource, locate
+from npu_advisor.readers.rank import read_rank
+
+__all__ = ["RankSource", "locate", "read_rank"]

@@ -1,0 +1,153 @@
+"""Growing columns: blocks of rows appended as numpy arrays, texts as codes into a pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npu_advisor.readers.numbers import NO_ID, Float, Int, ns_from_any
+
+Codes = npt.NDArray[np.int32]
+
+
+class Numbering(dict[Any, int]):
+    """Numbers for distinct keys, in the order met. (``__missing__`` keeps the look-up of known keys in C.)"""
+
+    def __init__(self, known: dict[Any, int] | None = None) -> None:
+        super().__init__(known or {})
+        self._given = len(self)
+
+    def __missing__(self, key: Any) -> int:
+        number = self[key] = len(self) - self._given
+        return number
+
+    def of(self, keys: list[Any]) -> Codes:
+        """The number of each key."""
+        return np.fromiter(map(self.__getitem__, keys), np.int32, len(keys))
+
+
+class Pool:
+    """Distinct texts, numbered in the order met; -1 is "no text"."""
+
+    def __init__(self) -> None:
+        self._numbers = Numbering({None: -1, "": -1})
+
+    def codes(self, values: list[str | None]) -> Codes:
+        """The number of each text."""
+        return self._numbers.of(values)
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts by number."""
+        return list(self._numbers)[2:]
+
+    def categorical(self, codes: Codes, texts: Iterable[str] | None = None) -> pd.Categorical:
+        """``codes`` as a categorical of the texts in use; ``texts`` may replace the pool's (equal ones are merged)."""
+        labels = np.empty(len(self._numbers) - 2, dtype=object)
+        labels[:] = self.texts if texts is None else list(texts)
+        used = np.bincount(codes[codes >= 0], minlength=len(labels)) > 0
+        renumbered = np.where(codes >= 0, (np.cumsum(used) - 1)[codes] if len(labels) else -1, -1)
+        categories = np.flatnonzero(used)
+        plain = pd.Categorical.from_codes(renumbered, categories=pd.RangeIndex(len(categories)))
+        return relabel(plain, labels[categories])
+
+
+def relabel(values: pd.Categorical[Any], labels: Iterable[str]) -> pd.Categorical:
+    """``values`` with ``labels`` in place of its categories; equal labels are merged, "" is missing."""
+    codes, uniques = pd.factorize(np.array([*labels], dtype=object))
+    taken = np.array([*codes, -1], np.int64)[values.codes]
+    result = pd.Categorical.from_codes(taken, categories=pd.Index(uniques, dtype=object))
+    return result.remove_categories([""]) if "" in uniques else result
+
+
+class Rows:
+    """Columns of one kind of event, filled block by block."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, list[npt.NDArray[Any]]] = {}
+
+    def extend(self, **columns: npt.NDArray[Any]) -> None:
+        """Append one block; every call names the same columns."""
+        for name, values in columns.items():
+            self._parts.setdefault(name, []).append(values)
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in next(iter(self._parts.values()), []))
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The columns, joined; empty when nothing was appended."""
+        return {name: np.concatenate(parts) for name, parts in self._parts.items()}
+
+
+def starts(values: list[Any]) -> Int:
+    """``ts`` values (us) as ns, -1 where unreadable."""
+    whole = _uniform(values)
+    if whole is not None:
+        return whole
+    try:
+        return np.array([int(ts[:-4] + ts[-3:]) if ts[-4:-3] == "." else _start(ts) for ts in values], np.int64)
+    except (TypeError, ValueError, OverflowError):
+        return np.array([_start(ts) for ts in values], np.int64)
+
+
+def _uniform(values: list[Any]) -> Int | None:
+    """The usual case, every ``ts`` of the form 1736408883704643.212, in one sweep; None for anything else."""
+    try:
+        joined = "".join(values).encode("ascii")
+    except (TypeError, UnicodeEncodeError):
+        return None
+    width = len(values[0])
+    if not 5 <= width <= 20 or len(joined) != width * len(values):
+        return None
+    digits = np.frombuffer(joined, np.uint8).reshape(len(values), width) - np.uint8(48)
+    if (digits[:, -4] != np.uint8(254)).any():  # "." less "0"
+        return None
+    digits = np.delete(digits, width - 4, axis=1)
+    if (digits > 9).any() or (width == 20 and (digits[:, 0] == 9).any()):
+        return None
+    return digits.astype(np.int64) @ (10 ** np.arange(width - 2, -1, -1, dtype=np.int64))
+
+
+def _start(ts: Any) -> int:
+    value = ns_from_any(ts)
+    return -1 if value is None else value
+
+
+def durations(values: list[Any]) -> Float:
+    """``dur`` values (us) as float ns, rounded; NaN where there is none."""
+    try:
+        numbers = np.array(values, np.float64)
+    except (TypeError, ValueError):
+        numbers = np.array([_number(value) for value in values], np.float64)
+    return np.rint(numbers * 1000.0)
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")
+
+
+def ids(values: list[Any], missing: int = -1) -> Int:
+    """Whole numbers as int64; ``missing`` where there is none (4294967295 included) or it does not fit."""
+    try:
+        numbers = np.array(values)
+        if numbers.dtype.kind not in "iu" or numbers.dtype == np.uint64:
+            raise ValueError
+        numbers = numbers.astype(np.int64)
+    except (OverflowError, ValueError):
+        numbers = np.array([_id(value, missing) for value in values], np.int64)
+    return np.where(numbers == NO_ID, missing, numbers)
+
+
+def _id(value: Any, missing: int) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        return missing
+    return number if -(2**63) <= number < 2**63 else missing

@@ -1,0 +1,194 @@
+"""communication.json, communication_matrix.json and the collectives of other files: tables ``comms`` and ``links``."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npu_advisor.base.messages import say
+from npu_advisor.readers.columns import relabel
+from npu_advisor.readers.csvfile import CsvFile
+from npu_advisor.readers.device_names import comm_type
+from npu_advisor.readers.join import match, take
+from npu_advisor.readers.notes import Notes, UnreadableFileError
+from npu_advisor.readers.numbers import Int, ns_from_any, sound_durations
+from npu_advisor.readers.trace_tables import Columns, Trace
+
+_STEP = re.compile(r"^step(\d+)$")
+_TOTAL = "Total Op Info"
+_MB = 1e6
+# communication.json prints starts as float: some 0.25 us of the digits are gone, more after a spreadsheet.
+_NEAR_NS = 2_000
+_TIMES = {"transit_us": "Transit", "wait_us": "Wait", "sync_us": "Synchronization", "idle_us": "Idle"}
+# SDMA is the sum of these three transports, not one more.
+_SDMA_PARTS = ("HCCS", "PCIE", "SIO")
+
+
+def read_json(path: Path) -> Any:
+    """The JSON of a small file; NaN and Infinity become None. Raises UnreadableFileError."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig", "replace")
+        return json.loads(text, parse_constant=lambda _: None, strict=False)
+    except OSError as error:
+        raise UnreadableFileError(say("reason.unreadable", error=error.strerror or error)) from error
+    except ValueError as error:
+        raise UnreadableFileError(say("reason.bad_json", error=error)) from error
+
+
+def _entries(loaded: Any) -> Iterator[tuple[int, str, str, dict[str, Any]]]:
+    """(step, kind, op, info) of every operation; totals left out. msprof's files have no step level."""
+    if not isinstance(loaded, dict):
+        return
+    for step, kinds in loaded.items():
+        found = _STEP.match(step)
+        number = int(found[1]) if found else -1
+        for kind, ops in kinds.items() if isinstance(kinds, dict) else ():
+            for op, info in ops.items() if isinstance(ops, dict) else ():
+                if op != _TOTAL and isinstance(info, dict):
+                    yield number, kind, op, info
+
+
+def _finite(value: Any) -> float:
+    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else math.nan
+
+
+def read_communication(path: Path) -> pd.DataFrame:
+    """One row per operation of communication.json: name, group, kind, step_id, start_ns, dur_ns, bytes, *_us.
+
+    Raises UnreadableFileError.
+    """
+    rows = []
+    for step, kind, op, info in _entries(read_json(path)):
+        times = info.get("Communication Time Info")
+        if not isinstance(times, dict):
+            continue
+        name, _, group = op.partition("@")
+        start = ns_from_any(times.get("Start Timestamp(us)"))
+        elapsed = _finite(times.get("Elapse Time(ms)"))
+        row = {"name": name, "group": group, "kind": kind, "step_id": step, "start_ns": -1 if start is None else start}
+        row["dur_ns"] = round(elapsed * 1e6) if elapsed >= 0 else 0
+        row["bytes"] = _moved(info.get("Communication Bandwidth Info"))
+        row.update({column: _finite(times.get(f"{title} Time(ms)")) * 1000 for column, title in _TIMES.items()})
+        rows.append(row)
+    if not rows:
+        raise UnreadableFileError(say("reason.no_rows"))
+    return pd.DataFrame(rows)
+
+
+def _moved(transports: Any) -> float:
+    """Bytes over all transports."""
+    if not isinstance(transports, dict):
+        return math.nan
+    sizes = {
+        name: _finite(entry.get("Transit Size(MB)")) for name, entry in transports.items() if isinstance(entry, dict)
+    }
+    sizes = {name: size for name, size in sizes.items() if size >= 0}
+    if not sizes:
+        return math.nan
+    skipped = _SDMA_PARTS if sizes.get("SDMA") else ("SDMA",)
+    return _MB * sum(size for name, size in sizes.items() if name not in skipped)
+
+
+def read_links(path: Path) -> Columns:
+    """Columns of ``links`` from communication_matrix.json. Raises UnreadableFileError."""
+    rows = []
+    for step, kind, op, pairs in _entries(read_json(path)):
+        for pair, entry in pairs.items():
+            found = re.match(r"^(\d+)-(\d+)$", pair)
+            if not found or not isinstance(entry, dict):
+                continue
+            size, time = _finite(entry.get("Transit Size(MB)")), _finite(entry.get("Transit Time(ms)"))
+            row = {"op": op, "kind": kind, "step_id": step, "src": int(found[1]), "dst": int(found[2])}
+            row["transport"] = str(entry.get("Transport Type") or "")
+            row.update(bytes=size * _MB, transit_us=time * 1000, bandwidth_gbs=_finite(entry.get("Bandwidth(GB/s)")))
+            rows.append(row)
+    if not rows:
+        raise UnreadableFileError(say("reason.no_rows"))
+    frame = pd.DataFrame(rows)
+    return {name: frame[name].to_numpy() for name in frame.columns}
+
+
+def comm_table(
+    rows: CsvFile | None, trace: Trace | None, reported: pd.DataFrame | None, notes: Notes
+) -> tuple[Columns | None, Int]:
+    """Columns of ``comms``, and for each row that of ``trace.comm_ops`` it is (-1 none).
+
+    Which there are says kernel_details, else the trace, else communication.json.  Lanes and connection come from the
+    trace, bytes and the split of the time from communication.json.
+    """
+    operations = trace.comm_ops if trace is not None else {}
+    slices = np.zeros(0, np.int64)
+    if rows is not None and len(rows):
+        columns = _of_rows(rows, notes)
+        if operations:
+            slices = match(columns["name"], columns["start_ns"], operations["name"], operations["start_ns"])
+    elif operations:
+        columns = {name: operations[name] for name in ("name", "start_ns", "dur_ns")}
+        slices = np.arange(len(columns["start_ns"]))
+        if trace is not None and operations["bad"].any():
+            kinds = f"comms: {int(operations['bad'].sum())}"
+            notes.say("bad_duration", "warning", trace.file, "bad_duration_trace", kinds=kinds)
+    elif reported is not None:
+        ordered = reported.sort_values("start_ns", kind="stable")
+        columns = {name: ordered[name].to_numpy() for name in ("name", "start_ns", "dur_ns", "step_id")}
+        columns["name"] = pd.Categorical(ordered["name"].astype(object))
+    else:
+        return None, slices
+    if not len(slices):
+        slices = np.full(len(columns["start_ns"]), -1, np.int64)
+    names = columns["name"]
+    columns["type"] = relabel(names, map(comm_type, names.categories))
+    if trace is not None and operations:
+        _add_lanes(columns, trace, slices)
+    if reported is not None:
+        _add_reported(columns, reported)
+    return columns, slices
+
+
+def _of_rows(rows: CsvFile, notes: Notes) -> Columns:
+    start = rows.times("start")
+    duration, bad = sound_durations(*rows.durations("duration"))
+    order = np.argsort(start, kind="stable")
+    if bad.any():
+        notes.say("bad_duration", "warning", rows.name, "bad_duration_trace", kinds=f"comms: {int(bad.sum())}")
+    columns: Columns = {"name": rows.texts("name")[order], "start_ns": start[order], "dur_ns": duration[order]}
+    if "step_id" in rows:
+        columns["step_id"] = rows.ints("step_id")[order]
+    return columns
+
+
+def _add_lanes(columns: Columns, trace: Trace, slices: Int) -> None:
+    operations, tracks = trace.comm_ops, trace.tracks
+    track = take(operations["track"], slices)
+    columns["track"] = track
+    columns["pid"] = take(tracks["pid"].to_numpy(np.int64), track)
+    columns["tid"] = take(tracks["tid"].to_numpy(np.int64), track)
+    columns["connection"] = take(operations["connection"], slices)
+    threads = [_group(text) for text in tracks["thread"].fillna("").astype(str)]
+    columns["group"] = np.array([*threads, ""], dtype=object)[track]
+
+
+def _group(thread: str) -> str:
+    found = re.match(r"^Group (.+) Communication$", thread)
+    return found[1] if found else ""
+
+
+def _add_reported(columns: Columns, reported: pd.DataFrame) -> None:
+    names = pd.Categorical(reported["name"].astype(object))
+    starts = reported["start_ns"].to_numpy(np.int64)
+    rows = match(columns["name"], columns["start_ns"], names, starts, within_ns=_NEAR_NS)
+    known = rows >= 0
+    if not known.any():
+        return
+    for name in ("bytes", *_TIMES):
+        values = reported[name].to_numpy(np.float64)
+        columns[name] = np.where(known, values[rows], np.nan)
+    before = columns.get("group", np.full(len(rows), "", dtype=object))
+    columns["group"] = np.where(known, reported["group"].to_numpy(object)[rows], before)

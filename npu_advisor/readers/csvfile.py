@@ -1,0 +1,164 @@
+"""One CSV file as text columns under names of our own, whatever its version calls them.
+
+Cells are read as text (``keep_default_na=False``): the converters in ``numbers`` decide what they mean.  A byte-order
+mark, blank lines, tabs after values, multi-line cells and columns that come and go with versions are ordinary here.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from npu_advisor.base.messages import say
+from npu_advisor.model.table import as_category
+from npu_advisor.readers.notes import Notes, UnreadableFileError
+from npu_advisor.readers.numbers import Bool, Float, Int, floats, integers, ns_from_text
+
+csv.field_size_limit(1 << 28)
+
+
+@dataclass
+class CsvFile:
+    """The wanted columns of one file that the file has, as object arrays of str."""
+
+    name: str
+    columns: dict[str, npt.NDArray[Any]]
+    length: int
+    notes: Notes
+
+    def __contains__(self, column: str) -> bool:
+        return column in self.columns
+
+    def __len__(self) -> int:
+        return self.length
+
+    def keep(self, rows: Bool) -> CsvFile:
+        """The rows chosen."""
+        return CsvFile(
+            self.name, {name: values[rows] for name, values in self.columns.items()}, int(rows.sum()), self.notes
+        )
+
+    def floats(self, column: str, scale: float = 1.0) -> Float:
+        """Finite numbers times ``scale``; NaN where there is none or the column is not there."""
+        if column not in self.columns:
+            return np.full(self.length, np.nan)
+        return floats(self.columns[column]) * scale
+
+    def ints(self, column: str, missing: int = -1) -> Int:
+        """Whole numbers; ``missing`` where there is none or the column is not there."""
+        if column not in self.columns:
+            return np.full(self.length, missing, np.int64)
+        return integers(self.columns[column], missing)
+
+    def times(self, column: str) -> Int:
+        """Absolute times in ns, -1 where blank or unreadable; the latter are reported."""
+        if column not in self.columns:
+            return np.full(self.length, -1, np.int64)
+        values = self.columns[column]
+        result, ok = ns_from_text(values)
+        unread = np.flatnonzero(~ok)
+        given = [str(values[row]).strip() for row in unread]
+        damaged = [text for text in given if text not in ("", "N/A", "None")]
+        if damaged:
+            self.notes.say(
+                "bad_timestamp", "warning", self.name, count=len(damaged), rows=self.length, example=damaged[0]
+            )
+        return np.where(ok, result, -1)
+
+    def durations(self, column: str) -> tuple[Int, Bool]:
+        """Durations in ns, and which could be read."""
+        return ns_from_text(self.columns[column])
+
+    def texts(self, column: str) -> pd.Categorical:
+        """The column as a categorical; blanks and ``N/A`` are missing."""
+        if column not in self.columns:
+            return as_category(np.full(self.length, None, dtype=object))
+        category = as_category(self.columns[column])
+        labels = [str(label).strip() for label in category.categories]
+        if labels != list(category.categories) or "N/A" in labels:
+            clean = np.array([*labels, ""], dtype=object)[category.codes]
+            clean[clean == "N/A"] = ""
+            category = as_category(clean)
+        return category
+
+
+def read_csv(path: Path, wanted: Mapping[str, Sequence[str]], required: Sequence[str], notes: Notes) -> CsvFile:
+    """The columns of ``path`` named in ``wanted`` (our name -> spellings, case ignored; the first present wins).
+
+    Raises UnreadableFileError when the file cannot be opened, has no row, or lacks a ``required`` column.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", errors="replace", newline="") as handle:
+            header = next(csv.reader(handle), [])
+    except OSError as error:
+        raise UnreadableFileError(say("reason.unreadable", error=error.strerror or error)) from error
+    given = {title.strip().lower(): position for position, title in reversed(list(enumerate(header)))}
+    places: dict[str, int] = {}
+    for name, spellings in wanted.items():
+        place = next((given[spelling.lower()] for spelling in spellings if spelling.lower() in given), None)
+        if place is not None:
+            places[name] = place
+    for name in required:
+        if name not in places:
+            raise UnreadableFileError(say("reason.no_column", column=wanted[name][0]))
+    cells = _cells(path, len(header), sorted(set(places.values())), notes)
+    length = len(next(iter(cells.values()))) if cells else 0
+    if not length:
+        raise UnreadableFileError(say("reason.no_rows"))
+    return CsvFile(path.name, {name: cells[place] for name, place in places.items()}, length, notes)
+
+
+def _cells(path: Path, width: int, places: list[int], notes: Notes) -> dict[int, npt.NDArray[Any]]:
+    """Column position -> cells.  The fast parser stops at the first broken row; the patient one leaves it out."""
+    try:
+        frame = pd.read_csv(
+            path,
+            header=None,
+            names=range(width),
+            skiprows=1,
+            usecols=places,
+            dtype=object,
+            keep_default_na=False,
+            na_filter=False,
+            encoding="utf-8-sig",
+            encoding_errors="replace",
+            index_col=False,
+        )
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, pd.errors.ParserWarning):
+        return _patient(path, width, places, notes)
+    if _cut(path, frame):
+        return _patient(path, width, places, notes)
+    return {place: frame[place].to_numpy(dtype=object) for place in places}
+
+
+def _cut(path: Path, frame: pd.DataFrame) -> bool:
+    """Whether the file may end in the middle of a row: no line end after the last."""
+    with path.open("rb") as handle:
+        handle.seek(0, io.SEEK_END)
+        if not handle.tell():
+            return False
+        handle.seek(-1, io.SEEK_END)
+        return bool(len(frame)) and handle.read(1) not in b"\r\n"
+
+
+def _patient(path: Path, width: int, places: list[int], notes: Notes) -> dict[int, npt.NDArray[Any]]:
+    rows, dropped = [], 0
+    with path.open(encoding="utf-8-sig", errors="replace", newline="") as handle:
+        reader = csv.reader(line.replace("\0", "") for line in handle)
+        next(reader, None)
+        for row in reader:
+            if len(row) == width:
+                rows.append(row)
+            elif any(cell.strip() for cell in row):
+                dropped += 1
+    if dropped:
+        notes.say("csv_damaged", "warning", path.name, dropped=dropped, kept=len(rows))
+    return {place: np.array([row[place] for row in rows], dtype=object) for place in places}

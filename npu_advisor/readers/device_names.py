@@ -1,0 +1,112 @@
+"""What a device task is, told by its name and task type: communication, compute, copy, event; and a kernel's type."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+
+from npu_advisor.readers.numbers import Int
+
+_COMM = re.compile(r"^(?:hcom_|hccl|lccl)", re.IGNORECASE)
+_COMM_TYPE = re.compile(r"^(?:hcom_|hccl_?|lccl_?)(?P<type>[A-Za-z]+)", re.IGNORECASE)
+COMM_CORES = ("HCCL", "COMMUNICATION")
+# Beginnings of names and task types that do not compute, blanks and underscores removed.
+_NOT_COMPUTE = (
+    "EVENT",
+    "NOTIFY",
+    "MEMCPY",
+    "MEMSETASYNC",
+    "SDMA",
+    "RDMA",
+    "PCIEDMA",
+    "PLACEHOLDER",
+    "PROFILING",
+    "WRITEVALUE",
+    "WAITVALUE",
+    "STREAMSYNC",
+    "STREAMWAIT",
+    "MODELEXECUTE",
+    "MODELMAINT",
+)
+_KINDS = (
+    ("copy", ("MEMCPY", "SDMASQE", "PCIEDMA")),
+    ("event_record", ("EVENTRECORD",)),
+    ("event_wait", ("EVENTWAIT",)),
+    ("notify", ("NOTIFY",)),
+)
+_CORES = {
+    "AICPU": "AI_CPU",
+    "AICORE": "AI_CORE",
+    "AIVECTORCORE": "AI_VECTOR_CORE",
+    "KERNELAICORE": "AI_CORE",
+    "KERNELAIVEC": "AI_VECTOR_CORE",
+    "KERNELAICPU": "AI_CPU",
+}
+
+
+def is_comm_name(name: str) -> bool:
+    """Whether ``name`` (or a type) is that of a collective: hcom_*, Hccl*, lccl*."""
+    return bool(_COMM.match(name))
+
+
+def comm_type(name: str) -> str:
+    """``hcom_allReduce__586_0_1``, ``HcclAllreduce``, ``lcclAllReduce__7_0_1`` -> ``allReduce``, ``allreduce``, ..."""
+    found = _COMM_TYPE.match(name)
+    kind = found["type"] if found else name
+    return kind[:1].lower() + kind[1:]
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"[\s_]", "", text).upper()
+
+
+def core_name(text: str) -> str:
+    """One spelling per core: ``AI CPU``, ``AICPU``, ``KERNEL_AICPU`` -> ``AI_CPU``; ``N/A`` -> nothing."""
+    return "" if text in ("N/A", "") else _CORES.get(_squeezed(text), text)
+
+
+def task_kind(name: str, task_type: str) -> str:
+    """Kind of a device task that does not compute; its name says more than its type, which may be a placeholder."""
+    for text in (_squeezed(name), _squeezed(task_type)):
+        for kind, beginnings in _KINDS:
+            if text.startswith(beginnings):
+                return kind
+    return "other"
+
+
+def computes(name: str, task_type: str) -> bool:
+    """Whether a device task is a compute kernel (not a copy, an event, a notify, or part of a collective)."""
+    if is_comm_name(name):
+        return False
+    return not any(_squeezed(text).startswith(_NOT_COMPUTE) for text in (name, task_type))
+
+
+def kernel_type(name: str) -> str:
+    """Operator type from a kernel's name, for files that write ``N/A``.
+
+    ``trans_TransData_12`` -> TransData, ``x_MemSet`` -> MemSet, ``aclnnMm_MatMulCommon_MatMulV2`` -> MatMulV2,
+    ``a/b/Conv2D1`` -> Conv2D.
+    """
+    found = re.match(r"^trans_(.+)_\d+$", name)
+    if found:
+        return found[1]
+    if name.endswith("_MemSet"):
+        return "MemSet"
+    if name.startswith("aclnn") and "_" in name:
+        return name.rpartition("_")[2]
+    last = name.rpartition("/")[2]
+    return last.rstrip("0123456789") or last
+
+
+def pairs(first: pd.Categorical, second: pd.Categorical) -> tuple[list[tuple[str, str]], Int]:
+    """The distinct (first, second) texts, "" where missing, and the number of each row's pair."""
+    width = len(second.categories) + 1
+    numbers, uniques = pd.factorize(first.codes.astype(np.int64) * width + second.codes + 1)
+    firsts, seconds = [*first.categories, ""], [*second.categories, ""]
+    texts = []
+    for unique in uniques:
+        one, other = divmod(int(unique), width)
+        texts.append((firsts[one] if one >= 0 else "", seconds[other - 1] if other else ""))
+    return texts, numbers.astype(np.int64)

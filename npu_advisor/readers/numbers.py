@@ -1,0 +1,144 @@
+"""Text to numbers without loss: microseconds as int64 ns by their digits, plain numbers, and ids.
+
+A time such as ``1736408883704643.212`` has more digits than a float64 holds, so it is never taken through one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+Int = npt.NDArray[np.int64]
+Float = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+
+DAY_NS = 86_400 * 10**9
+NO_ID = 4294967295
+_LIMIT = np.uint64(2**63 - 1)
+_WIDTH = 48
+
+
+def ns_from_text(values: Sequence[Any] | npt.NDArray[Any]) -> tuple[Int, Bool]:
+    """Microseconds as decimal text -> int64 ns, and which values could be read (others are 0).
+
+    Blanks and tabs around the number are ignored; more than three decimals are rounded, half to even.  ``N/A``, an
+    empty cell and scientific notation (a spreadsheet has rounded it: the digits are gone) are not read.
+    """
+    text = np.asarray(values, dtype=object)
+    if not len(text):
+        return np.zeros(0, np.int64), np.zeros(0, bool)
+    try:
+        packed = text.astype("S")
+    except UnicodeEncodeError:
+        packed = np.array([str(value).encode("ascii", "replace") for value in text])
+    if packed.dtype.itemsize > _WIDTH:
+        packed = np.array([value.strip()[:_WIDTH] for value in packed.tolist()])
+    width = max(1, packed.dtype.itemsize)
+    chars = np.ascontiguousarray(packed.astype(f"S{width}")).view(np.uint8).reshape(len(text), width)
+    value, done = _plain_to_ns(chars)
+    ok = done.copy()
+    rest = np.flatnonzero(~done)
+    if len(rest):
+        value[rest], ok[rest] = _digits_to_ns(chars[rest])
+    return value, ok
+
+
+def _plain_to_ns(chars: npt.NDArray[np.uint8]) -> tuple[Int, Bool]:
+    """The usual shape, ``digits.ddd`` and blanks, by one product per (length, dot position); others are left."""
+    lengths = ((chars > 32) & (chars < 127)).sum(axis=1)
+    dots = np.where((chars == 46).any(axis=1), (chars == 46).argmax(axis=1), lengths)
+    value, done = np.zeros(len(chars), np.int64), np.zeros(len(chars), bool)
+    layout = lengths * 64 + dots
+    for key in np.unique(layout):
+        length, dot = divmod(int(key), 64)
+        decimals = max(0, length - dot - 1)
+        if not 0 < dot <= 15 + 1 or decimals > 3:
+            continue
+        rows = np.flatnonzero(layout == key)
+        places = [*range(dot), *range(dot + 1, length)]
+        digits = chars[np.ix_(rows, places)] - np.uint8(48)
+        powers = 10 ** np.arange(dot + 2, 2 - decimals, -1, dtype=np.int64)
+        sound = (digits <= 9).all(axis=1)
+        if dot == 16:
+            sound &= digits[:, 0] < 9
+        value[rows[sound]] = digits[sound].astype(np.int64) @ powers
+        done[rows] = sound
+    return value, done
+
+
+def _digits_to_ns(chars: npt.NDArray[np.uint8]) -> tuple[Int, Bool]:
+    """Any spelling, a column of characters at a time."""
+    rows = len(chars)
+    value = np.zeros(rows, np.uint64)
+    digits, decimals = np.zeros(rows, np.int8), np.zeros(rows, np.int8)
+    negative, dotted, ended, bad, beyond, started, seen = (np.zeros(rows, bool) for _ in range(7))
+    cut = np.zeros(rows, np.uint8)
+    for position in range(chars.shape[1]):
+        char = chars[:, position]
+        digit = (char >= 48) & (char <= 57)
+        blank = (char == 32) | (char == 9) | (char == 13) | (char == 10) | (char == 0)
+        dot = char == 46
+        sign = ((char == 45) | (char == 43)) & ~started
+        bad |= ~(digit | blank | dot | sign) | (dot & dotted) | (ended & ~blank)
+        negative |= sign & (char == 45)
+        used = digit & (decimals < 3)
+        value = np.where(used, value * np.uint64(10) + (char - 48).astype(np.uint64), value)
+        digits += used & (value > 0)
+        seen |= digit
+        cut = np.where(digit & (decimals == 3), char - 48, cut)
+        beyond |= digit & (decimals == 4) & (char > 48)
+        decimals += digit & dotted & (decimals < 4)
+        dotted |= dot
+        ended |= blank & started
+        started |= ~blank
+    places = np.minimum(decimals, 3)
+    ok = ~bad & seen & (digits + 3 - places <= 19)
+    value = value * np.array([1000, 100, 10, 1], np.uint64)[places]
+    ok &= value <= _LIMIT
+    half = (cut == 5) & ~beyond
+    up = np.where(half, value % np.uint64(2) == 1, cut >= 5) & ok & (value < _LIMIT)
+    result = np.where(ok, value, np.uint64(0)).astype(np.int64) + up
+    return np.where(negative, -result, result), ok
+
+
+def ns_from_any(value: object) -> int | None:
+    """One trace ``ts`` (text, int or float, in us) as ns; None when it is no time."""
+    if isinstance(value, str):
+        parsed, ok = ns_from_text([value])
+        return int(parsed[0]) if ok[0] else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 2**63 / 1000:
+        return None
+    whole = int(value)
+    return whole * 1000 + round((value - whole) * 1000)
+
+
+def floats(values: Sequence[Any] | npt.NDArray[Any]) -> Float:
+    """Text to float64; anything that is not a finite number is NaN."""
+    cells = np.asarray(values, dtype=object)
+    try:
+        result = cells.astype(np.float64)
+    except (TypeError, ValueError):
+        numbers = pd.to_numeric(pd.Series(cells), errors="coerce").to_numpy(np.float64, copy=True)
+        unread = np.flatnonzero(np.isnan(numbers) & (cells != "") & (cells != "N/A"))
+        stripped = pd.Series([str(cells[row]).strip() for row in unread], dtype=object)
+        numbers[unread] = pd.to_numeric(stripped, errors="coerce").to_numpy(np.float64)
+        result = numbers
+    return np.where(np.isfinite(result), result, np.nan)
+
+
+def integers(values: Sequence[Any] | npt.NDArray[Any], missing: int = -1) -> Int:
+    """Text or numbers to int64; blanks, ``N/A``, fractions and 4294967295 (the writer's "none") are ``missing``."""
+    numbers = floats(values)
+    known = np.isfinite(numbers) & (np.abs(numbers) < 2**53) & (numbers != NO_ID)
+    known &= numbers == np.trunc(np.where(known, numbers, 0))
+    return np.where(known, np.where(known, numbers, 0).astype(np.int64), missing)
+
+
+def sound_durations(nanoseconds: Int, ok: Bool) -> tuple[Int, Bool]:
+    """Durations with the impossible ones (unread, negative, over a day) set to 0, and which those were."""
+    bad = ~ok | (nanoseconds < 0) | (nanoseconds > DAY_NS)
+    return np.where(bad, 0, nanoseconds), bad

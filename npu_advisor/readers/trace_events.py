@@ -1,0 +1,256 @@
+"""Sort events into kinds as they are decoded; keep of each kind only the columns that some table needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from npu_advisor.readers.columns import Numbering, Pool, Rows, durations, ids, starts
+from npu_advisor.readers.numbers import Int
+from npu_advisor.readers.trace_decode import Args, Event
+
+FLOWS = ("async_task_queue", "async_npu", "fwdbwd", "HostToDevice")
+_FLOW_NAMES = {"enqueue_to_dequeue": "async_task_queue", "torch_to_npu": "async_npu", "fwdbwd": "fwdbwd"}
+_OLD_FLOWS = {"acl_to_npu": "HostToDevice"}
+_GPU = frozenset({"kernel", "cuda_runtime", "cuda_driver", "gpu_memcpy", "Kernel", "Runtime"})
+_NO_ARGS = Args()
+_NO_SLICES = frozenset({"counters", *FLOWS})
+
+
+class Tracks(dict[Any, int]):
+    """Lane number by the (pid, tid) the writer gave; a new pair gets the next number."""
+
+    def __init__(self) -> None:
+        self.pids: list[int | str] = []
+        self.tids: list[int | str] = []
+        self.processes: dict[int | str, str] = {}
+        self.threads: dict[tuple[int | str, int | str], str] = {}
+        self._known: dict[tuple[int | str, int | str], int] = {}
+
+    def __missing__(self, key: tuple[Any, Any]) -> int:
+        pid, tid = (_identity(part) for part in key)
+        number = self._known.setdefault((pid, tid), len(self.pids))
+        if number == len(self.pids):
+            self.pids.append(pid)
+            self.tids.append(tid)
+        self[key] = number
+        return number
+
+    def of(self, events: list[Event]) -> Int:
+        """The lane of each event."""
+        return np.fromiter([self[event.pid, event.tid] for event in events], np.int64, len(events))
+
+    def name(self, event: Event) -> None:
+        """Take in a metadata event."""
+        label = event.args.name if event.args else None
+        if event.name == "process_name" and label is not None:
+            self.processes[_identity(event.pid)] = str(label)
+        elif event.name == "thread_name" and label is not None:
+            self.threads[_identity(event.pid), _identity(event.tid)] = str(label)
+
+
+def _identity(part: Any) -> int | str:
+    """Digits as a number, so that "12" and 12 are one process; anything else as text."""
+    if isinstance(part, int):
+        return part
+    text = str(part)
+    try:
+        return int(float(text)) if isinstance(part, float) else int(text)
+    except ValueError:
+        return text
+
+
+class EventSorter:
+    """The columns of every kind of event of one trace."""
+
+    def __init__(self) -> None:
+        self.tracks = Tracks()
+        self.names, self.stacks, self.shapes, self.types = Pool(), Pool(), Pool(), Pool()
+        self.items, self.levels, self.task_types, self.links = Pool(), Pool(), Pool(), Pool()
+        self.frame_names = Pool()
+        kinds = ("ops", "frames", "queue", "apis", "hardware", "comm_tasks", "plain", "gcs", "counters", *FLOWS)
+        self.rows = {kind: Rows() for kind in kinds}
+        self.slices = 0
+        self.gpu = 0
+        self._fill: dict[str, Callable[[Rows, list[Event]], None]] = {
+            "ops": self._ops,
+            "frames": self._frames,
+            "queue": self._queue,
+            "apis": self._apis,
+            "hardware": self._hardware,
+            "comm_tasks": self._comm_tasks,
+            "plain": self._plain,
+            "gcs": self._gcs,
+            "counters": self._counters,
+            **{category: self._flow_filler(category) for category in FLOWS},
+        }
+
+    def add(self, events: list[Event]) -> None:
+        """Take in one block."""
+        bins: dict[str, list[Event]] = {kind: [] for kind in self.rows}
+        by_cat = {
+            "cpu_op": bins["ops"].append,
+            "user_annotation": bins["ops"].append,
+            "python_function": bins["frames"].append,
+            "enqueue": bins["queue"].append,
+            "dequeue": bins["queue"].append,
+            "GC": bins["gcs"].append,
+        }
+        flows = {category: bins[category].append for category in FLOWS}
+        flows.update({old: bins[new].append for old, new in _OLD_FLOWS.items()})
+        uncategorised, unnamed_flow = self._uncategorised(bins), _unnamed_flow(bins)
+        for event in events:
+            phase = event.ph
+            if phase == "X":
+                by_cat.get(event.cat, uncategorised)(event)  # type: ignore[arg-type]
+            elif phase == "s" or phase == "f":
+                flows.get(event.cat, unnamed_flow)(event)  # type: ignore[arg-type]
+            elif phase == "M":
+                self.tracks.name(event)
+            elif phase == "C" and event.name == "AI Core Freq":
+                bins["counters"].append(event)
+        for kind, chosen in bins.items():
+            if chosen:
+                self._fill[kind](self.rows[kind], chosen)
+                self.slices += len(chosen) if kind not in _NO_SLICES else 0
+
+    def _uncategorised(self, bins: dict[str, list[Event]]) -> Callable[[Event], None]:
+        """Slices without a category (CANN, device) are told by their args; their process names may come later."""
+        apis, hardware, comm_tasks = bins["apis"].append, bins["hardware"].append, bins["comm_tasks"].append
+        queue, plain = bins["queue"].append, bins["plain"].append
+
+        def sort(event: Event) -> None:
+            args = event.args
+            if event.cat in _GPU:
+                self.gpu += 1
+            elif args is None:
+                plain(event)
+            elif args.task_type is not None:
+                hardware(event)
+            elif args.level is not None:
+                apis(event)
+            elif args.comm_task is not None or args.src_rank is not None:
+                comm_tasks(event)
+            elif args.correlation is not None and event.name.startswith(("Enqueue", "Dequeue@")):
+                queue(event)
+            else:
+                plain(event)
+
+        return sort
+
+    def _timed(self, events: list[Event]) -> dict[str, Any]:
+        return {
+            "track": self.tracks.of(events),
+            "start_ns": starts([event.ts for event in events]),
+            "dur_ns": durations([event.dur for event in events]),
+        }
+
+    def _named(self, events: list[Event]) -> dict[str, Any]:
+        return {"name": self.names.codes([event.name for event in events]), **self._timed(events)}
+
+    def _ops(self, rows: Rows, events: list[Event]) -> None:
+        args = [event.args or _NO_ARGS for event in events]
+        rows.extend(
+            **self._named(events),
+            sequence=ids([arg.sequence for arg in args]),
+            fwd_thread=ids([arg.fwd_thread for arg in args]),
+            stack=self.stacks.codes([arg.stack for arg in args]),
+            shapes=self.shapes.codes([arg.dims for arg in args]),
+            dtypes=self.types.codes([arg.types for arg in args]),
+        )
+
+    def _frames(self, rows: Rows, events: list[Event]) -> None:
+        args = [event.args or _NO_ARGS for event in events]
+        rows.extend(
+            name=self.frame_names.codes([event.name for event in events]),
+            **self._timed(events),
+            python_id=ids([arg.python_id for arg in args]),
+            python_parent=ids([arg.python_parent for arg in args], missing=0),
+        )
+
+    def _queue(self, rows: Rows, events: list[Event]) -> None:
+        rows.extend(
+            **self._named(events),
+            push=np.array([(event.cat or event.name[:7].lower()) == "enqueue" for event in events], bool),
+            correlation=ids([event.args.correlation if event.args else None for event in events]),
+        )
+
+    def _apis(self, rows: Rows, events: list[Event]) -> None:
+        args = [event.args or _NO_ARGS for event in events]
+        rows.extend(
+            **self._named(events),
+            level=self.levels.codes([arg.level for arg in args]),
+            item=self.items.codes([arg.item if arg.item != "0" else None for arg in args]),
+            connection=ids([arg.connection for arg in args], missing=0),
+        )
+
+    def _hardware(self, rows: Rows, events: list[Event]) -> None:
+        args = [event.args or _NO_ARGS for event in events]
+        rows.extend(
+            **self._named(events),
+            task_type=self.task_types.codes([arg.task_type for arg in args]),
+            stream=ids([arg.stream if arg.stream is not None else arg.old_stream for arg in args]),
+            task=ids([arg.task for arg in args]),
+            model=ids([arg.model for arg in args]),
+            connection=ids([arg.connection for arg in args]),
+        )
+
+    def _comm_tasks(self, rows: Rows, events: list[Event]) -> None:
+        args = [event.args or _NO_ARGS for event in events]
+        rows.extend(
+            **self._named(events),
+            src_rank=ids([arg.src_rank for arg in args]),
+            dst_rank=ids([arg.dst_rank for arg in args]),
+            bytes=np.array([_size(arg.size) for arg in args], np.float64),
+            transport=self.links.codes([arg.transport for arg in args]),
+            link=self.links.codes([arg.link for arg in args]),
+        )
+
+    def _plain(self, rows: Rows, events: list[Event]) -> None:
+        args = [event.args or _NO_ARGS for event in events]
+        rows.extend(**self._named(events), connection=ids([arg.connection for arg in args]))
+
+    def _gcs(self, rows: Rows, events: list[Event]) -> None:
+        rows.extend(**self._timed(events))
+
+    def _counters(self, rows: Rows, events: list[Event]) -> None:
+        rows.extend(
+            name=self.names.codes([event.name for event in events]),
+            start_ns=starts([event.ts for event in events]),
+            value=durations([event.args.mhz if event.args else None for event in events]) / 1000.0,
+        )
+
+    def _flow_filler(self, category: str) -> Callable[[Rows, list[Event]], None]:
+        numbers = Numbering()
+
+        def fill(rows: Rows, events: list[Event]) -> None:
+            rows.extend(
+                category=np.full(len(events), FLOWS.index(category), np.int8),
+                finish=np.array([event.ph == "f" for event in events], bool),
+                id=numbers.of([event.id for event in events]),
+                track=self.tracks.of(events),
+                start_ns=starts([event.ts for event in events]),
+            )
+
+        return fill
+
+
+def _unnamed_flow(bins: dict[str, list[Event]]) -> Callable[[Event], None]:
+    """Flows without a category go by their name; those of other categories are not kept."""
+
+    def sort(event: Event) -> None:
+        name = "HostToDevice" if event.name.startswith("HostToDevice") else _FLOW_NAMES.get(event.name)
+        if name and not event.cat:
+            bins[name].append(event)
+
+    return sort
+
+
+def _size(value: Any) -> float:
+    try:
+        size = float(value)
+    except (TypeError, ValueError):
+        return float("nan")
+    return size if size >= 0 else float("nan")

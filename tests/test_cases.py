@@ -1,0 +1,231 @@
+"""Small profiles, each made after a trouble that people met: what the product must conclude of it.
+
+Conclusions that need a rule, a table or an input form of which the product has none are skipped with that reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NoReturn
+
+import pytest
+from case_values import STRICT, VALUES, Run
+from places import CASES, needs_cases
+
+from npu_advisor.cli.app import main
+
+pytestmark = needs_cases
+
+# What a case calls a cause, and the rule that finds it; None: no rule does, top_kernel is a table of the report.
+RULES: dict[str, str | None] = {
+    "dispatch_gap": "dispatch-dequeue-gap",
+    "native_optimizer": "optimizer-native",
+    "transdata_inserted": "layout-transdata",
+    "memory_peak": "memory-peak",
+    "top_kernel": None,
+    "aicpu_op": None,
+    "communication": None,
+    "communication_not_overlapped": None,
+    "communication_slow_link": None,
+    "dataloader": None,
+    "dynamic_shape": None,
+    "env_variable": None,
+    "fusible_ops": None,
+    "memory_leak": None,
+    "slow_rank": None,
+}
+FORMS_NOT_READ = {"B45": "the SQLite form is not read"}
+EXIT_CODES = {"ok": 0, "partial": 0, "no_data": 3, "rejected": 3}
+TOLERANCES = {"host_self_us": "host_self_us_tol", "aicpu_share": "share_tol"}
+BOUNDS = ("_max", "_min")
+
+
+@lru_cache(maxsize=1)
+def _cases() -> dict[str, dict[str, Any]]:
+    files = sorted(CASES.glob("B*/expected.json")) if CASES.is_dir() else []
+    return {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in files}
+
+
+def _inputs() -> list[tuple[str, str]]:
+    return [(name, single) for name, case in _cases().items() for single in _list(case["input"])]
+
+
+def _list(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def _not_a_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+@lru_cache(maxsize=64)
+def _run(name: str, single: str) -> Run:
+    path, errors, out = CASES / name / single, io.StringIO(), io.BytesIO()
+    stdout = io.TextIOWrapper(out, encoding="utf-8")
+    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(stdout):
+        code = main([str(path), "--format", "json", "--lang", "en"])
+    report = json.loads(out.getvalue(), parse_constant=_not_a_number)
+    return Run(path, code, report, errors.getvalue())
+
+
+def _skip_form(name: str) -> None:
+    reason = FORMS_NOT_READ.get(name.partition("-")[0])
+    if reason:
+        pytest.skip(reason)
+
+
+# ---- how a run ends -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "single"), _inputs())
+def test_a_run_ends_as_it_should(name: str, single: str) -> None:
+    run, case = _run(name, single), _cases()[name]
+    assert "Traceback" not in run.stderr
+    assert not [rule for rule in run.report["rules"] if rule["outcome"] == "failed"]
+    _skip_form(name)
+    assert run.exit_code == EXIT_CODES[case["outcome"]], run.stderr
+    if case["outcome"] != "ok":
+        assert run.stderr, "says nothing about what is wrong with the input"
+
+
+@pytest.mark.parametrize(("name", "single"), _inputs())
+def test_steps_are_those_of_the_profile(name: str, single: str) -> None:
+    _skip_form(name)
+    expected = _cases()[name]["steps"]
+    if expected is None:
+        pytest.skip("the case does not say")
+    found = {step["step"] for step in _run(name, single).report["steps"]} - {None}
+    assert sorted(found) == expected
+
+
+@pytest.mark.parametrize(("name", "single"), _inputs())
+def test_the_quality_of_the_input_is_told(name: str, single: str) -> None:
+    _skip_form(name)
+    run, case = _run(name, single), _cases()[name]
+    assert set(case["diagnostics_must_include"]) <= run.codes
+    assert not set(case["diagnostics_must_not_include"]) & run.codes
+    for remark in run.report["diagnostics"]:
+        assert isinstance(remark["file"], str)
+        assert remark["severity"] in ("error", "warning", "info")
+        assert remark["message"]
+
+
+# ---- findings -------------------------------------------------------------------------------------------------
+
+
+def _wanted(key: str) -> Iterator[Any]:
+    for name, case in _cases().items():
+        for index, member in enumerate(case[key]):
+            for single in _list(member.get("input", case["input"])):
+                yield pytest.param(name, single, member, id=f"{name}-{single}-{index}-{member['kind']}")
+
+
+def _rule_of(member: dict[str, Any]) -> str:
+    rule = RULES[member["kind"]]
+    if rule is None:
+        pytest.skip(f"no rule finds {member['kind']}")
+    return rule
+
+
+def _at(finding: dict[str, Any], source: dict[str, Any] | None) -> bool:
+    location = finding["location"]
+    if source is None or location is None:
+        return bool(source is None and location is None)
+    base = location["path"].replace("\\", "/").rpartition("/")[2]
+    wanted = (source.get("file", location["path"]), source.get("file_basename", base), source.get("line"))
+    return bool(wanted == (location["path"], base, location["line"]))
+
+
+def _matches(finding: dict[str, Any], member: dict[str, Any]) -> bool:
+    """Whether a finding is the one that a member of a case narrows down to."""
+    if "source" in member and not _at(finding, member["source"]):
+        return False
+    told = json.dumps(finding, ensure_ascii=False)
+    return all(member[key] in told for key in ("kernel_contains", "op", "optimizer") if key in member)
+
+
+def _is_top(run: Run, member: dict[str, Any]) -> bool:
+    """Whether the kernel of a ``top_kernel`` member is in the table of top kernels, at its place."""
+    types = [kernel["type"] for kernel in run.report["top_kernels"]]
+    at = types[member["rank"] - 1 : member["rank"]] if "rank" in member else types
+    text = member.get("kernel") or member["kernel_contains"]
+    return any(kind in text or text in kind for kind in at)
+
+
+@pytest.mark.parametrize(("name", "single", "member"), _wanted("findings_must_include"))
+def test_a_cause_is_found(name: str, single: str, member: dict[str, Any]) -> None:
+    _skip_form(name)
+    run = _run(name, single)
+    if member["kind"] == "top_kernel":
+        assert _is_top(run, member)
+        return
+    rule = _rule_of(member)
+    findings = [finding for finding in run.report["findings"] if finding["rule_id"] == rule]
+    found = [finding for finding in findings if _matches(finding, member)]
+    assert found, [finding["location"] for finding in findings]
+    assert len(found) == member.get("count", len(found))
+
+
+@pytest.mark.parametrize(("name", "single", "member"), _wanted("findings_must_not_include"))
+def test_a_cause_that_is_none_is_not_claimed(name: str, single: str, member: dict[str, Any]) -> None:
+    _skip_form(name)
+    run = _run(name, single)
+    if member["kind"] == "top_kernel":
+        assert not _is_top(run, member)
+        return
+    rule = _rule_of(member)
+    assert not [f for f in run.report["findings"] if f["rule_id"] == rule and _matches(f, member)]
+
+
+# ---- figures --------------------------------------------------------------------------------------------------
+
+
+def _figures() -> Iterator[Any]:
+    for name, case in _cases().items():
+        for single in _list(case["input"]):
+            values = case["values"]
+            for key, expected in (values.get(single) or values).items():
+                if not key.endswith("_tol") and key not in _list(case["input"]):
+                    yield pytest.param(name, single, key, expected, id=f"{name}-{single}-{key}")
+
+
+def _close(found: Any, expected: Any, tolerance: float) -> bool:
+    """Numbers within the tolerance; of a mapping or list every expected member."""
+    if isinstance(expected, dict):
+        return all(key in found and _close(found[key], value, tolerance) for key, value in expected.items())
+    if isinstance(expected, str) and isinstance(found, list):
+        return expected in found
+    if isinstance(expected, bool) or expected is None or isinstance(expected, str):
+        return bool(found == expected)
+    if isinstance(expected, list):
+        return list(found) == expected
+    return found is not None and abs(found - expected) <= tolerance
+
+
+@pytest.mark.parametrize(("name", "single", "key", "expected"), _figures())
+def test_a_figure_is_exact(name: str, single: str, key: str, expected: Any) -> None:
+    _skip_form(name)
+    if key == STRICT:
+        return
+    run, tolerance = _run(name, single), 0.001
+    limits = {"_max": lambda a, b: a <= b + tolerance, "_min": lambda a, b: a >= b - tolerance}
+    suffix = key[-4:] if key.endswith(BOUNDS) else ""
+    value = VALUES.get(key) or VALUES.get(key.removesuffix(suffix))
+    if value is None:
+        pytest.skip(f"nothing in the report or its tables is called {key}")
+    found = value(run)
+    if key == "message_mentions":
+        assert all(text in found for text in expected), found
+        return
+    if key.endswith("_include"):
+        assert set(expected) <= set(found)
+        return
+    if suffix:
+        assert limits[suffix](found, expected), found
+        return
+    tolerance = _cases()[name]["values"].get(TOLERANCES.get(key, ""), tolerance)
+    assert _close(found, expected, tolerance), found
