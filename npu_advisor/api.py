@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from npu_advisor import __version__
-from npu_advisor.base.errors import ConfigError, ProfileError
+from npu_advisor.base.errors import ConfigError, ProfileError, RuleError
 from npu_advisor.base.messages import say
 from npu_advisor.derive import derive
 from npu_advisor.engine import summary
+from npu_advisor.engine.lint import lint_rules
 from npu_advisor.engine.pricing import price
 from npu_advisor.engine.run import run_rules
 from npu_advisor.findings import ProfileFacts, Report, Tool
@@ -46,6 +47,8 @@ def analyze(
     Raises ProfileError when nothing can be analysed, RuleError and ConfigError for wrong rules and options.
     """
     loaded = load_rules(dirs=rules, params=params, select=select, ignore=ignore)
+    if problems := lint_rules(loaded, tests=False):
+        raise RuleError(problems)
     profiles = load_profiles(path, ranks=ranks, steps=steps, progress=progress)
     results = [(profile, run_rules(loaded, profile)) for profile in profiles]
     roots = dict(entry.partition("=")[::2] for entry in source_root)

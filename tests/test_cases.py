@@ -156,7 +156,7 @@ def _is_top(run: Run, member: dict[str, Any]) -> bool:
     return any(kind in text or text in kind for kind in at)
 
 
-@pytest.mark.parametrize(("name", "single", "member"), _wanted("findings_must_include"))
+@pytest.mark.parametrize(("name", "single", "member"), list(_wanted("findings_must_include")))
 def test_a_cause_is_found(name: str, single: str, member: dict[str, Any]) -> None:
     _skip_form(name)
     run = _run(name, single)
@@ -170,7 +170,7 @@ def test_a_cause_is_found(name: str, single: str, member: dict[str, Any]) -> Non
     assert len(found) == member.get("count", len(found))
 
 
-@pytest.mark.parametrize(("name", "single", "member"), _wanted("findings_must_not_include"))
+@pytest.mark.parametrize(("name", "single", "member"), list(_wanted("findings_must_not_include")))
 def test_a_cause_that_is_none_is_not_claimed(name: str, single: str, member: dict[str, Any]) -> None:
     _skip_form(name)
     run = _run(name, single)
@@ -206,7 +206,7 @@ def _close(found: Any, expected: Any, tolerance: float) -> bool:
     return found is not None and abs(found - expected) <= tolerance
 
 
-@pytest.mark.parametrize(("name", "single", "key", "expected"), _figures())
+@pytest.mark.parametrize(("name", "single", "key", "expected"), list(_figures()))
 def test_a_figure_is_exact(name: str, single: str, key: str, expected: Any) -> None:
     _skip_form(name)
     if key == STRICT:

@@ -12,7 +12,6 @@ import pytest
 from places import REPOSITORY
 
 from npu_advisor import __version__
-from npu_advisor.rules.loader import shipped_dir
 
 RULES = REPOSITORY / "rules"
 
@@ -57,25 +56,30 @@ def test_the_sdist_carries_what_building_and_testing_need(built: Path) -> None:
     assert {"tests/test_packaging.py", "fixtures/generate.py", "fixtures/demo/train.py", "README.md"} <= names
 
 
-def test_an_unpacked_wheel_finds_its_own_rules(built: Path, tmp_path: Path) -> None:
-    (wheel,) = built.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path)
+def _rules_found_from(root: Path) -> Path:
+    """The folder of shipped rules that the package lying in ``root`` loads its rules from."""
     program = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "import npu_advisor\n"
         "from npu_advisor.rules.loader import load_rules, shipped_dir\n"
         "print(npu_advisor.__file__, shipped_dir(), len(load_rules()), npu_advisor.__version__, sep='\\n')\n"
     )
-    command = [sys.executable, "-c", program, str(tmp_path)]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    command = [sys.executable, "-c", program, str(root)]
+    result = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=120, check=False)
     assert result.returncode == 0, result.stderr
     where, rules, count, version = result.stdout.splitlines()
-    assert Path(where).is_relative_to(tmp_path)
-    assert Path(rules) == tmp_path / "npu_advisor" / "_rules"
+    assert Path(where).parent == root / "npu_advisor"
     assert int(count) >= 5
     assert version == __version__
+    return Path(rules)
+
+
+def test_an_unpacked_wheel_finds_its_own_rules(built: Path, tmp_path: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    assert _rules_found_from(tmp_path) == tmp_path / "npu_advisor" / "_rules"
 
 
 def test_a_checkout_finds_the_rules_beside_the_package() -> None:
-    assert shipped_dir() == RULES
+    assert _rules_found_from(REPOSITORY) == RULES

@@ -352,7 +352,9 @@ class _Compiler:
         """Every ``{field}`` of title, message and advice exists and fits its format."""
         places: list[Place] = [("title", lang) for lang in ("en", "zh")]
         places += [("emit", "message", lang) for lang in ("en", "zh")]
-        places += [("suggest", index, lang) for index in range(len(self.rule.suggest)) for lang in ("en", "zh")]
+        for index, suggestion in enumerate(self.rule.suggest):
+            given = [key for key in ("en", "zh", "before", "after") if getattr(suggestion, key) is not None]
+            places += [("suggest", index, key) for key in given]
         for place in places:
             text = self._text_at(place)
             fields, faults = fields_of(text)

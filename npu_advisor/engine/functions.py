@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from npu_advisor.engine.values import Array, Kind, Value, boolean, number
 
@@ -70,6 +71,16 @@ def _contains(value: Value, parts: Value | Sequence[str]) -> Value:
 def _startswith(value: Value, prefixes: Value | Sequence[str]) -> Value:
     wanted = tuple(_texts(prefixes))
     return _predicate(lambda name: name.startswith(wanted))(value)
+
+
+def _extract(value: Value, pattern: Value) -> Value:
+    """The first group of the pattern (without one, what it matched) in each text; missing where it matches nothing."""
+    assert value.categories is not None
+    regex = re.compile(_texts(pattern)[0])
+    found = [regex.search(str(name)) for name in value.categories]
+    parts = [None if match is None else match[1] if regex.groups else match[0] for match in found]
+    codes, uniques = pd.factorize(np.array([*parts, None], dtype=object))
+    return Value("text", codes.astype(np.int64)[value.data], categories=np.asarray(uniques, dtype=object))
 
 
 def _both_missing(left: Value, right: Value) -> Array:
@@ -143,6 +154,7 @@ FUNCTIONS: dict[str, Function] = {
     "matches": Function(("text", "regex"), "bool", _matches, "a regular expression is found somewhere in the text"),
     "contains": Function(("text", "pattern"), "bool", _contains, "the text holds this part, or any of a list"),
     "startswith": Function(("text", "pattern"), "bool", _startswith, "the text starts so, or with any of a list"),
+    "extract": Function(("text", "regex"), "text", _extract, "the part of the text that the first group matches"),
     "isnull": Function(("any",), "bool", lambda value: boolean(value.is_missing), "the value is missing"),
     "has": Function(
         ("path",), "bool", lambda value: value, "the profile recorded this column; naming it here does not require it"

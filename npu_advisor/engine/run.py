@@ -18,7 +18,7 @@ from npu_advisor.engine.plan import EvidencePlan, From, Group, Plan
 from npu_advisor.engine.reach import carry
 from npu_advisor.engine.rows import Rows
 from npu_advisor.engine.stages import aggregate_columns, apply, group_ids, mask, step_number
-from npu_advisor.engine.texts import fields_of, render
+from npu_advisor.engine.texts import fields_of, filled, render
 from npu_advisor.engine.values import Array, Requirement, tidy
 from npu_advisor.findings import Evidence, JsonValue, Reference, Suggestion
 from npu_advisor.model.profile import Missing, Profile
@@ -147,7 +147,8 @@ class _Findings:
     def _paths(self) -> list[str]:
         """What a finding shows: its own columns, those its texts name, and the table's where rows were not grouped."""
         rule, rows = self.plan.rule, self.rows
-        texts = [rule.title.en, rule.emit.message.en, *(suggestion.en for suggestion in rule.suggest)]
+        code = [code for suggestion in rule.suggest for code in (suggestion.before, suggestion.after) if code]
+        texts = [rule.title.en, rule.emit.message.en, *(suggestion.en for suggestion in rule.suggest), *code]
         named = [one.path for text in texts for one in fields_of(text)[0]]
         own = [*rows.columns, *([] if rows.position is None else filter(rows.recorded, self.plan.scope.known()))]
         known = [path for path in named if path not in rule.params or not isinstance(self.plan.scope.lookup(path), str)]
@@ -188,8 +189,8 @@ class _Findings:
                 Suggestion(
                     effort=suggestion.spec.effort,
                     text=render(Text(en=suggestion.spec.en, zh=suggestion.spec.zh), shown),
-                    before=suggestion.spec.before,
-                    after=suggestion.spec.after,
+                    before=filled(suggestion.spec.before, shown),
+                    after=filled(suggestion.spec.after, shown),
                 )
                 for suggestion, chosen in zip(self.plan.suggestions, self.chosen, strict=True)
                 if chosen[row]

@@ -47,10 +47,15 @@ def fields_of(text: str) -> tuple[list[Field], list[Fault]]:
 
 def render(text: Text, value: Callable[[str], object]) -> Text:
     """``text`` with every field filled in; ``value`` gives a column's scalar."""
-    return Text(en=_filled(text.en, value), zh=_filled(text.zh, value))
+    return Text(en=_fill(text.en, value), zh=_fill(text.zh, value))
 
 
-def _filled(text: str, value: Callable[[str], object]) -> str:
+def filled(code: str | None, value: Callable[[str], object]) -> str | None:
+    """Suggested code with every field filled in, None where there is none."""
+    return None if code is None else _fill(code, value)
+
+
+def _fill(text: str, value: Callable[[str], object]) -> str:
     def fill(part: re.Match[str]) -> str:
         if part[0] in ("{{", "}}"):
             return part[0][0]

@@ -39,7 +39,7 @@ EMIT_ALL = """
 """
 SUGGEST = """
     suggest:
-      - {effort: local, en: "For {type}.", zh: "对于 {type}。", when: type == "Cast", before: "x{0}", after: y}
+      - {effort: local, en: "For {type}.", zh: "对于 {type}。", when: type == "Cast", before: "x({type})", after: y}
       - {effort: rework, en: Always., zh: 总是。}
       - {effort: rework, en: Never., zh: 从不。, when: calls > 99}
 """
@@ -90,7 +90,7 @@ def test_a_finding_carries_everything(rule: Rule) -> None:
     assert cast.evidence.columns == ["source", "op.name", "us", "n"]
     assert cast.evidence.rows == [["b.py(2): g", "aten::mul", 21.0, 2], ["a.py(1): f", "aten::to", 10.0, 1]]
     assert [(item.effort.value, item.text.en, item.before) for item in cast.suggestions] == [
-        ("local", "For Cast.", "x{0}"),
+        ("local", "For Cast.", "x(Cast)"),
         ("rework", "Always.", None),
     ]
     assert [reference.url for reference in cast.references] == ["https://example.org"]

@@ -260,7 +260,7 @@ def test_impossible_host_durations(tmp_path: Path) -> None:
 
 
 def test_notebook_cells_are_noted(tmp_path: Path) -> None:
-    stack = {"Call stack": "/tmp/ipykernel_12/345.py(3): <module>"}
+    stack = {"Call stack": "/var/ipykernel_12/345.py(3): <module>"}
     assert codes(read(tmp_path, [op("a", 0, 1, **stack)])[1]) == ["notebook_source"]
     assert codes(read(tmp_path, [op("a", 0, 1, **{"Call stack": "ipykernel_help.py(3): f"})])[1]) == []
 
