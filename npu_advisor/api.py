@@ -61,7 +61,7 @@ def analyze(
         top_kernels=[kernel for profile in profiles for kernel in summary.top_kernels(profile)],
         saving=priced.saving,
         findings=priced.findings,
-        not_the_cause=[item for profile in profiles for item in summary.not_the_cause(profile, roots)],
+        not_the_cause=[item for profile in profiles for item in summary.not_the_cause(profile, roots, priced.findings)],
         rules=summary.outcomes([outcomes for _, outcomes in results]),
         diagnostics=[remark for profile in profiles for remark in summary.remarks(profile)],
         profiler_call=summary.profiler_call(results),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import io
 import re
 import shlex
 from pathlib import Path
 
 import pytest
+from picture import picture
 from places import DEMO, REPOSITORY
 from readme import README, with_table
 
@@ -80,3 +82,13 @@ def test_a_usage_line_works(line: str, capsysbinary: pytest.CaptureFixture[bytes
 @pytest.mark.parametrize("target", re.findall(r"\]\(([^)#:]+)\)", TEXT))
 def test_a_link_leads_somewhere(target: str) -> None:
     assert (REPOSITORY / target).is_file()
+
+
+def _words(svg: str) -> list[str]:
+    """What the picture says; how it is drawn is rich's business."""
+    return html.unescape(re.sub(r"<style.*?</style>|<[^>]+>", " ", svg, flags=re.DOTALL)).split()
+
+
+def test_the_picture_shows_what_the_demo_prints() -> None:
+    stored = (REPOSITORY / "docs" / "report.svg").read_text(encoding="utf-8")
+    assert _words(stored) == _words(picture()), "run python docs/picture.py"

@@ -39,7 +39,9 @@ def parse(text: str) -> ast.expr:
     lead = len(source) - len(source.lstrip())
     try:
         with warnings.catch_warnings():
+            # A \\d in a regular expression; Python 3.11 and before warn of it under the other name.
             warnings.simplefilter("ignore", SyntaxWarning)
+            warnings.simplefilter("ignore", DeprecationWarning)
             tree = ast.parse(source[lead:], mode="eval").body
     except SyntaxError as error:
         # The parser reports an early end at no offset, or on a line that is not there.

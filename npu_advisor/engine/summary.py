@@ -12,7 +12,7 @@ from npu_advisor.derive.comm import waits_for_rank
 from npu_advisor.derive.facts import device_busy_us, idle_us, memory_peak
 from npu_advisor.engine.places import location
 from npu_advisor.engine.run import RuleResult
-from npu_advisor.findings import NotTheCause, Outcome, RankFacts, RankInfo, Remark, Step, TopKernel
+from npu_advisor.findings import Finding, NotTheCause, Outcome, RankFacts, RankInfo, Remark, Step, TopKernel
 from npu_advisor.model.profile import Diagnostic, Profile
 
 TOP_KERNELS = 10
@@ -103,8 +103,9 @@ def top_kernels(profile: Profile) -> list[TopKernel]:
     ]
 
 
-def not_the_cause(profile: Profile, roots: Mapping[str, str]) -> list[NotTheCause]:
-    """Long host events whose change alone would not shorten the step."""
+def not_the_cause(profile: Profile, roots: Mapping[str, str], findings: Sequence[Finding]) -> list[NotTheCause]:
+    """Long host events whose change alone would not shorten the step; never at a line that a finding blames."""
+    blamed = {(found.location.path, found.location.line) for found in findings if found.location}
     return [
         NotTheCause(
             rank=profile.rank,
@@ -114,6 +115,7 @@ def not_the_cause(profile: Profile, roots: Mapping[str, str]) -> list[NotTheCaus
             reason=item.reason,
         )
         for item in bystanders(profile)
+        if item.frame is None or (item.frame.path, item.frame.line) not in blamed
     ]
 
 

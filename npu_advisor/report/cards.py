@@ -50,17 +50,29 @@ def place_style(page: Page, place: Location, style: str = "") -> Style:
     return base + Style(link=path.as_uri()) if path.is_absolute() else base
 
 
-def add_card(page: Page, finding: Finding, places: Places, scope: set[str], frame: bool) -> None:
-    """Append one finding. ``scope`` holds ``rank`` and ``step`` when those must be named; ``frame`` asks for code."""
+def add_card(page: Page, finding: Finding, places: Places, scope: set[str], frame: bool, steps: int) -> None:
+    """Append one finding.
+
+    ``scope`` holds ``rank`` and ``step`` when those must be named; ``frame`` asks for code; ``steps`` is how many
+    steps of its rank were recorded.
+    """
     _headline(page, finding)
     _where(page, finding, places, scope)
     if frame:
         _frame(page, finding)
-    _labelled(page, page.say("ui.finding.why"), finding.message.pick(page.options.lang), "")
+    _labelled(page, page.say("ui.finding.why"), _why(page, finding, steps), "")
     shown = finding.suggestions if page.options.show_all else finding.suggestions[:_SHOWN_FIXES]
     for index, suggestion in enumerate(shown):
         _fix(page, suggestion, first=index == 0)
     page.blank()
+
+
+def _why(page: Page, finding: Finding, steps: int) -> str:
+    """The evidence; its times are sums over the finding's scope, the price beside the title is per step."""
+    message = finding.message.pick(page.options.lang)
+    if steps < 2 or finding.step is not None or finding.saving is None:
+        return message
+    return page.say("ui.finding.over_steps", steps=steps, message=message)
 
 
 def saving_text(page: Page, finding: Finding) -> str:

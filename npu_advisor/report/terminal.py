@@ -63,7 +63,8 @@ def _add_findings(page: Page, report: Report, places: Places, scope: set[str], c
         page.add((" " + page.say("ui.count.none"), STRONG))
         page.blank()
     for index, finding in enumerate(shown):
-        add_card(page, finding, places, scope, frame=index < _SHOWN_FRAMES)
+        steps = sum(step.rank == finding.rank for step in report.steps)
+        add_card(page, finding, places, scope, frame=index < _SHOWN_FRAMES, steps=steps)
     _add_folded(page, report.findings, worth, len(shown))
 
 

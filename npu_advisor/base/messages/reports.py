@@ -154,6 +154,7 @@ REPORTS: dict[str, tuple[str, str]] = {
     "ui.finding.fix": ("fix", "建议"),
     "ui.finding.rank": ("rank {rank}", "{rank} 号卡"),
     "ui.finding.step": ("step {step}", "第 {step} 步"),
+    "ui.finding.over_steps": ("{message} Sums of {steps} steps.", "{message}以上为 {steps} 步合计。"),
     "ui.finding.no_line": ("no line: {reason}", "无代码行：{reason}"),
     "ui.finding.no_line_unknown": ("no line of your code could be linked", "未能关联到用户代码行"),
     "ui.effort.environment": ("environment", "环境变量"),
