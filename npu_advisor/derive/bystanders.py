@@ -15,7 +15,7 @@ from npu_advisor.base.frame import Frame, is_user_path, is_user_relative, parse_
 from npu_advisor.base.intervals import Ints, Mask, covered, union
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
-from npu_advisor.graph.nesting import Nesting
+from npu_advisor.graph.nesting import nesting_of
 from npu_advisor.graph.source import STEP_MARK
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.table import Table
@@ -71,7 +71,7 @@ def _outermost(profile: Profile, table: Table) -> Ints:
     long_ = table["dur_ns"] >= MIN_STEP_SHARE * step_ns
     harmless = (lost <= MAX_IDLE_OF_EVENT * table["dur_ns"]) & (lost <= MAX_IDLE_OF_STEP * step_ns)
     good = long_ & harmless & _eligible(table) & (table["dur_ns"] < 0.98 * step_ns)
-    tree = Nesting(table["track"], table["start_ns"], table["end_ns"])
+    tree = nesting_of(profile, table.spec.name)
     nearest = tree.inherit(np.where(good, np.arange(len(table)), -1))
     above = np.where(tree.parent >= 0, nearest[np.maximum(tree.parent, 0)], -1)
     return np.flatnonzero(good & (above < 0))

@@ -20,7 +20,7 @@ import numpy as np
 from npu_advisor.base.intervals import Ints
 from npu_advisor.base.messages import say
 from npu_advisor.graph.flows import Flows, pair
-from npu_advisor.graph.nesting import Nesting
+from npu_advisor.graph.nesting import Nesting, nesting_of
 from npu_advisor.graph.source import attribute
 from npu_advisor.graph.steps import DEVICE_TABLES, assign_steps, close_steps
 from npu_advisor.model.profile import Diagnostic, Profile
@@ -65,11 +65,6 @@ def fill(profile: Profile, name: str, **columns: Any) -> Table:
     return table
 
 
-def nest(table: Table) -> Nesting:
-    """The forest of a timed table's rows."""
-    return Nesting(table["track"], table["start_ns"], table["end_ns"])
-
-
 def take(values: Ints, keys: Ints) -> Ints:
     """``values[keys]``, -1 where the key is missing."""
     if not len(values):
@@ -87,7 +82,7 @@ def first_known(*candidates: Ints) -> Ints:
 
 def _host(profile: Profile) -> _Host:
     ops = profile.table("ops")
-    tree = nest(ops)
+    tree = nesting_of(profile, "ops")
     children = np.bincount(tree.parent[tree.parent >= 0], weights=_inside_parent(ops, tree), minlength=len(ops))
     fill(
         profile,
@@ -98,7 +93,7 @@ def _host(profile: Profile) -> _Host:
         last=tree.last,
         self_us=(ops["dur_ns"] - children) / 1000.0,
     )
-    return _Host(tree, nest(profile.table("dequeues")), _host_threads(profile))
+    return _Host(tree, nesting_of(profile, "dequeues"), _host_threads(profile))
 
 
 def _inside_parent(ops: Table, tree: Nesting) -> Ints:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_advisor.base.intervals import Ints
+from npu_advisor.model.profile import Profile
 
 
 class Nesting:
@@ -43,7 +44,11 @@ class Nesting:
         last = list(range(len(starts)))
         open_: list[int] = []
         for i, begin in enumerate(starts):
-            while open_ and _is_over(ends[open_[-1]], begin, ends[i]):
+            until = ends[i]
+            while open_:
+                end = ends[open_[-1]]
+                if end > begin and (end >= until or 2 * (end - begin) >= until - begin):
+                    break
                 last[open_.pop()] = i - 1
             if open_:
                 parent[i], depth[i] = open_[-1], len(open_)
@@ -87,9 +92,15 @@ class Nesting:
         return out
 
 
-def _is_over(end: int, begin: int, until: int) -> bool:
-    """Whether an event that ends at ``end`` is no parent of one that lasts from ``begin`` until ``until``."""
-    return end <= begin or (end < until and 2 * (end - begin) < until - begin)
+def nesting_of(profile: Profile, name: str) -> Nesting:
+    """The forest of a timed table of ``profile``, made once."""
+    key = f"nesting.{name}"
+    if key not in profile.cache:
+        table = profile.table(name)
+        profile.cache[key] = Nesting(table["track"], table["start_ns"], table["end_ns"])
+    tree = profile.cache[key]
+    assert isinstance(tree, Nesting)
+    return tree
 
 
 def _runs(sorted_values: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:

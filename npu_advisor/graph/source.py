@@ -13,7 +13,7 @@ import pandas as pd
 
 from npu_advisor.base.frame import is_user_relative, parse_frame, user_frame
 from npu_advisor.base.intervals import Ints, Mask
-from npu_advisor.graph.nesting import Nesting
+from npu_advisor.graph.nesting import Nesting, nesting_of
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.table import Table
 
@@ -119,7 +119,7 @@ def _running(profile: Profile, ops: Table, lines: _Lines) -> Ints:
         frame = parse_frame(name)
         if frame is not None and is_user_relative(frame.path):
             per_name[index] = lines.number(str(frame))
-    tree = Nesting(frames["track"], frames["start_ns"], frames["end_ns"])
+    tree = nesting_of(profile, "frames")
     line = tree.inherit(per_name[names.codes])
     row = tree.innermost(ops["track"], ops["start_ns"])
     return np.where(row >= 0, line[np.maximum(row, 0)], -1)
