@@ -147,10 +147,10 @@ def _parameter(rule: Rule, name: str) -> str:
 
 
 def _rows(key: str, texts: Sequence[str], width: int, lang: Lang) -> list[str]:
-    """A label and texts beside it, wrapped; nothing when there are no texts."""
+    """A label and texts beside it, wrapped; nothing when there are no texts. A URL or a path is for copying: whole."""
     lines: list[str] = []
     for text in texts:
-        for line in wrap(text, width - _LABEL) if not text.startswith("http") else [text]:
+        for line in wrap(text, width - _LABEL) if " " in text else [text]:
             label = say(key).pick(lang) if not lines else ""
             lines.append(f"{' ' * _INDENT}{pad(label, _LABEL)}{line}")
     return lines
