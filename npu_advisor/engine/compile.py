@@ -299,6 +299,8 @@ class _Compiler:
         if table not in SCHEMA:
             self.report_in(place, text, Fault(f"unknown table '{table}'{nearest(table, SCHEMA)}", at, len(table)))
             return None
+        if table != "ops":
+            self.reads.need((table,), "op")
         key = SCHEMA[table].column("op")
         if table != "ops" and (key is None or key.kind != "key"):
             self.report_in(place, text, Fault(f"rows of table '{table}' have no op to be under", at, len(table)))

@@ -200,7 +200,7 @@ def _finding(candidate: _Candidate, joint_us: float, roots: Mapping[str, str]) -
         title=raw.title,
         message=raw.message,
         rank=profile.rank,
-        step=raw.step,
+        step=raw.step if raw.step is not None else _only_step(profile),
         recorded_us=raw.recorded_us if raw.fix is None or raw.fix.kind != "memory" else None,
         saving=saving,
         location=location(frame, raw.how or "", roots),
@@ -213,6 +213,12 @@ def _finding(candidate: _Candidate, joint_us: float, roots: Mapping[str, str]) -
         references=raw.references,
         fingerprint=_fingerprint(raw),
     )
+
+
+def _only_step(profile: Profile) -> int | None:
+    """The number of the one step that was recorded; None when there are several, or no marks."""
+    numbers = profile.table("steps")["number"]
+    return int(numbers[0]) if len(numbers) == 1 and numbers[0] >= 0 else None
 
 
 def _saving(candidate: _Candidate, joint_us: float) -> Saving | None:

@@ -41,6 +41,7 @@ def link(profile: Profile) -> Profile:
     assign_steps(profile)
     attribute(profile, host.ops)
     close_steps(profile)
+    _doubt(profile)
     _remark(profile, flows)
     return profile
 
@@ -200,6 +201,9 @@ def _link_device(profile: Profile, name: str, host: _Host, flows: dict[str, Flow
     op = first_known(take(dequeues["op"], dequeue), direct, take(apis["op"], api), by_torch)
     launch_ns = first_known(at, take(apis["start_ns"], api), take(dequeues["start_ns"], dequeue))
     fill(profile, name, api=api, dequeue=dequeue, op=op, launch_ns=launch_ns)
+    if name == "kernels":
+        delay = np.where(launch_ns >= 0, np.maximum(table["start_ns"] - launch_ns, 0) / 1000.0, np.nan)
+        fill(profile, name, launch_delay_us=delay)
 
 
 def _launching_call(apis: Table, connection: Ints) -> Ints:
@@ -256,6 +260,19 @@ def _link_comm_tasks(profile: Profile) -> None:
     row = order[np.maximum(index, 0)]
     inside = (index >= 0) & (tasks["start_ns"] < comms["end_ns"][row])
     fill(profile, "comm_tasks", comm=np.where(inside, row, -1))
+
+
+# With fewer kernels linked than this share, "no launch found" says more about the recording than about the job.
+MIN_LINKED = 0.5
+
+
+def _doubt(profile: Profile) -> None:
+    """Where most kernels lack their launch (a cut trace), what rests on it is absent, not empty."""
+    kernels = profile.table("kernels")
+    if not profile.has("ops") or not len(kernels) or (kernels["op"] >= 0).mean() >= MIN_LINKED:
+        return
+    reason = say("absent.links", linked=int((kernels["op"] >= 0).sum()), kernels=len(kernels))
+    profile.absent.update({"idle": reason, **{f"{name}.op": reason for name in DEVICE_TABLES}})
 
 
 def _remark(profile: Profile, flows: dict[str, Flows]) -> None:

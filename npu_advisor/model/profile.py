@@ -39,6 +39,8 @@ class ProfileInfo:
     with_stack: bool | None = None
     record_shapes: bool | None = None
     profile_memory: bool | None = None
+    aic_metrics: str | None = None
+    activities: tuple[str, ...] = ()
     schedule: Mapping[str, int] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -56,7 +58,7 @@ class Missing:
 class Profile:
     """Tables by name; some come from readers, some from providers that compute them on first use.
 
-    ``absent`` maps a table to the reason it could not be read; a table that is neither there nor explained was
+    ``absent`` maps a table (or ``table.column``) to the reason it could not be read or filled; a table that is neither there nor explained was
     simply not recorded.
     """
 
@@ -71,6 +73,8 @@ class Profile:
         self.cache: dict[str, Any] = {}
         # Set when only some steps are asked for: rules then pass over rows that belong to no step.
         self.focused = False
+        # The other ranks of the same run that were read, in rank order.
+        self.peers: list[Profile] = []
 
     @property
     def rank(self) -> int:
@@ -104,8 +108,9 @@ class Profile:
     def missing(self, table: str, column: str = "") -> Missing | None:
         """None when the table (and column) is there; otherwise why it is not and how to record it."""
         spec = SCHEMA[table]
-        if table in self.absent:
-            return Missing(table, self.absent[table], spec.needs)
+        for name in (table, f"{table}.{column}"):
+            if name in self.absent:
+                return Missing(name, self.absent[name], spec.needs)
         if not self.has(table):
             reason = Text(
                 en=f"this profile has no {spec.called[0]} (from {spec.files})",

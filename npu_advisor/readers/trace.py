@@ -75,7 +75,7 @@ def _report(file: str, blocks: EventBlocks, recovery: Recovery, trace: Trace, no
 
 
 def _busy_tracks(trace: Trace) -> Any:
-    parts = [
-        columns["track"] for columns in (*trace.tables.values(), trace.hardware, trace.comm_ops) if "track" in columns
-    ]
+    """Tracks that hold slices; an arrow may end on a lane whose own events are lost."""
+    slices = [columns for name, columns in trace.tables.items() if name != "flow_points"]
+    parts = [columns["track"] for columns in (*slices, trace.hardware, trace.comm_ops) if "track" in columns]
     return np.unique(np.concatenate(parts)) if parts else []

@@ -140,3 +140,12 @@ def test_networkx_view_is_bounded_and_typed():
     assert {data["kind"] for _, data in whole.nodes(data=True)} == {"kernel", "launch", "Dequeue", "Enqueue", "op"}
     assert len(to_networkx(graph, "kernels", 0, limit=2)) == 2
     assert len(to_networkx(graph, "kernels", 0, hops=0)) == 1
+
+
+def test_most_kernels_without_a_launch_make_the_links_absent_not_empty():
+    lost = [{"name": f"Add{i}", "type": "Add", "track": STREAM, "at": 300 + i, "us": 1} for i in range(3)]
+    linked = {"name": "MatMul1", "type": "MatMul", "track": STREAM, "at": 100, "us": 40, "connection": 77}
+    found = queued(kernels=[{"connection": -1, **row} for row in (linked, *lost)])
+    assert found.missing("kernels", "op").reason.en.startswith("only 1 of 4 kernels")
+    assert found.missing("idle") is not None
+    assert queued().missing("kernels", "op") is None

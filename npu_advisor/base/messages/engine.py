@@ -13,6 +13,10 @@ ENGINE: dict[str, tuple[str, str]] = {
         "the kernels could not be linked to a host op",
         "这些 kernel 无法关联到 host 侧算子",
     ),
+    "absent.links": (
+        "only {linked} of {kernels} kernels could be linked to the op that launched them",
+        "{kernels} 个 kernel 中只有 {linked} 个能关联到下发它的算子",
+    ),
     "diag.flow_unmatched": (
         "{ends} ends of flow arrows have no partner; {kernels} kernels have no host op",
         "{ends} 个连线端点没有对端；{kernels} 个 kernel 没有对应的 host 算子",
