@@ -58,8 +58,8 @@ class Missing:
 class Profile:
     """Tables by name; some come from readers, some from providers that compute them on first use.
 
-    ``absent`` maps a table (or ``table.column``) to the reason it could not be read or filled; a table that is neither there nor explained was
-    simply not recorded.
+    ``absent`` maps a table (or ``table.column``) to the reason it could not be read or filled; a table that is
+    neither there nor explained was simply not recorded.
     """
 
     def __init__(
