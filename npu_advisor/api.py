@@ -9,7 +9,7 @@ from typing import Any
 from npu_advisor import __version__
 from npu_advisor.base.errors import ConfigError, ProfileError, RuleError
 from npu_advisor.base.messages import say
-from npu_advisor.derive import derive
+from npu_advisor.derive import derive, introduce
 from npu_advisor.engine import summary
 from npu_advisor.engine.lint import lint_rules
 from npu_advisor.engine.pricing import price
@@ -92,6 +92,7 @@ def load_profiles(
         raise ConfigError(say("error.no_such_step", steps=", ".join(map(str, steps))))
     profiles[0].diagnostics.extend(summary.unreadable(failure) for failure in failures)
     profiles.sort(key=lambda profile: profile.rank)
+    introduce(profiles)
     return profiles
 
 

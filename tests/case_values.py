@@ -12,7 +12,7 @@ import pandas as pd
 from measured import optimizer_facts
 
 from npu_advisor import load_profile
-from npu_advisor.base.frame import parse_frame
+from npu_advisor.base.frame import parse_frame, split_stack
 from npu_advisor.model.profile import Profile
 
 
@@ -145,6 +145,25 @@ def _skew(run: Run) -> float:
     return float((apis["start_ns"].to_numpy()[linked["api"]] - linked["start_ns"]).max() / 1000)
 
 
+def _shapes(run: Run) -> dict[str, list[list[int] | None]]:
+    """Input shapes of each kernel that has them, None for an input that is not given."""
+    kernels = run.profile.kernels
+    return {
+        str(name): [[int(n) for n in part.split(",")] if part else None for part in text.split(";")]
+        for name, text in zip(kernels["name"], kernels["input_shapes"], strict=True)
+        if isinstance(text, str)
+    }
+
+
+def _frames(run: Run) -> list[int]:
+    """How many frames each op's call stack has, ops with a kernel only, in time order."""
+    ops = run.profile.ops
+    return [
+        len(split_stack(ops["stack"][row])) if isinstance(ops["stack"][row], str) else 0
+        for row in sorted(set(run.profile.kernels["op"]))
+    ]
+
+
 VALUES: dict[str, Value] = {
     "kernel_count": lambda run: run.facts("kernels"),
     "kernel_time_sum_us": lambda run: run.facts("kernel_time_us"),
@@ -206,9 +225,16 @@ VALUES: dict[str, Value] = {
     ),
     "step_share_min": lambda run: min(_shares(run)),
     "step_share_max": lambda run: max(_shares(run)),
+    "bad_duration_kernels": lambda run: [str(n) for n in run.profile.kernels.query("bad_duration")["name"]],
+    "launch_delay_min_us_is_not_negative": lambda run: bool((run.profile.kernels["launch_delay_us"] >= 0).all()),
+    "freed_before_window_ops": lambda run: _names(run.profile.frees),
+    "shapes_of": _shapes,
+    "frames": _frames,
     "tracks": lambda run: len(run.profile.tracks),
     "message_mentions": lambda run: run.stderr,
     "traceback_shown": lambda run: "Traceback" in run.stderr,
 }
 # Every report of every case is parsed without NaN and Infinity, so this needs no figure of its own.
 STRICT = "report_json_is_strict"
+# A rule for multiplying the case, see test_scale.py.
+SCALE = "scale"

@@ -79,6 +79,83 @@ def _us(ns: float) -> float:
     return ns / 1000
 
 
+def in_database_words(facts: Facts, profile: Profile) -> Facts:
+    """The same facts under the names that the truth uses for a database."""
+    trace, memory = facts["trace"], facts["memory"]
+    return {
+        **facts,
+        **{name: trace[name] for name in ("host_ops", "queue", "links", "optimizer")},
+        "host_steps": [{"name": step["name"], "dur_us": step["dur_us"]} for step in trace["steps"]],
+        "steps": [
+            {"id": int(number), "start_ns": int(start), "dur_us": host_us}
+            for number, start, host_us in profile.steps[["number", "start_ns", "host_us"]].itertuples(index=False)
+        ],
+        "memory": {
+            **memory,
+            "peaks": {name: _in_ns(peak) for name, peak in memory["peaks"].items()},
+            # The truth file calls these us and writes ns.
+            "top_allocations": [
+                {**row, "at_us": int(row["at_us"].replace(".", ""))} for row in memory["top_allocations"]
+            ],
+        },
+        "step_trace_time": [_ledger_row(row) for row in profile.step_trace.to_dict("records")],
+        "comm_analyzer_time": _split_rows(profile),
+        "tables": _rows_by_database_table(profile),
+    }
+
+
+def _in_ns(peak: Facts) -> Facts:
+    return {
+        key.replace("_at_us", "_at_ns"): int(value.replace(".", "")) if key.endswith("_at_us") else value
+        for key, value in peak.items()
+    }
+
+
+def _ledger_row(row: Facts) -> Facts:
+    names = {
+        "computing": "compute_us",
+        "communication_not_overlapped": "exposed_comm_us",
+        "overlapped": "overlapped_us",
+        "communication": "comm_us",
+        "free": "free_us",
+        "stage": "stage_us",
+        "bubble": "bubble_us",
+        "preparing": "prepare_us",
+    }
+    return {"step": str(row["step_id"]), **{name: row[column] for name, column in names.items()}}
+
+
+def _split_rows(profile: Profile) -> list[Facts]:
+    names = {"transit": "transit_us", "wait": "wait_us", "synchronization": "sync_us", "idle": "idle_us"}
+    return [
+        {
+            "hccl_op_name": str(row["name"]),
+            "group_name": str(row["group"]),
+            "elapse_time": row["dur_us"] / 1000,
+            **{f"{name}_time": row[column] / 1000 for name, column in names.items() if column in row},
+            "step": f"step{row['step_id']}",
+            "type": "collective" if row["type"] == "allReduce" else row["type"],
+        }
+        for row in profile.comms.to_dict("records")
+    ]
+
+
+def _rows_by_database_table(profile: Profile) -> dict[str, int]:
+    host = [len(profile.frame(name)) for name in ("ops", "frames", "enqueues", "dequeues")]
+    return {
+        "PYTORCH_API": sum(host),
+        "CANN_API": len(profile.apis),
+        "COMPUTE_TASK_INFO": len(profile.kernels),
+        "COMMUNICATION_OP": len(profile.comms),
+        "COMMUNICATION_TASK_INFO": len(profile.frame("comm_tasks")),
+        "AICORE_FREQ": len(profile.counters),
+        "MEMORY_RECORD": int((profile.memory["component"] != "APP").sum()),
+        "OP_MEMORY": len(profile.allocs),
+        "NPU_MODULE_MEM": len(profile.module_memory),
+        "STEP_TIME": len(profile.steps),
+    }
+
+
 def _stamp(ns: int) -> str:
     return f"{ns // 1000}.{ns % 1000:03d}"
 
@@ -184,7 +261,9 @@ def _trace(profile: Profile) -> Facts:
             for name, start, dur in marks[["name", "start_ns", "dur_ns"]].itertuples(index=False)
         ],
         "hardware_task_types": _task_types(profile),
-        "overlap_analysis_us": profile.overlap.groupby("name", observed=True)["dur_us"].sum().to_dict(),
+        "overlap_analysis_us": profile.overlap.groupby("name", observed=True)["dur_us"].sum().to_dict()
+        if profile.has("overlap")
+        else {},
         "queue": _queue(profile),
         "links": _links(profile),
         "optimizer": optimizer_facts(profile),

@@ -90,4 +90,27 @@ def subtract(a: Spans, b: Spans) -> Spans:
 
 def clip(spans: Spans, low: int, high: int) -> Spans:
     """The part of a union inside ``[low, high)``."""
-    return union(np.clip(spans.start, low, high), np.clip(spans.end, low, high))
+    # Callers clip to one step after the other: only the intervals that reach into it may cost anything.
+    first, last = np.searchsorted(spans.end, low, side="right"), np.searchsorted(spans.start, high)
+    return union(np.clip(spans.start[first:last], low, high), np.clip(spans.end[first:last], low, high))
+
+
+def latest_open(start: Ints, end: Ints, at: Ints) -> Ints:
+    """For each time the interval that started last among those open then; each time lies in at least one."""
+    order = np.lexsort((end, start))
+    index = np.searchsorted(start[order], at, side="right") - 1
+    while True:
+        closed = np.flatnonzero((end[order[index]] <= at) & (index > 0))
+        if not len(closed):
+            return np.asarray(order[index])
+        index[closed] -= 1
+
+
+def cut(spans: Spans, at: Ints) -> Spans:
+    """The union cut at the times ``at``: sorted and disjoint, neighbours may touch."""
+    if not len(spans.start):
+        return spans
+    borders = np.unique(at)
+    whole = np.searchsorted(spans.start, borders, side="right") - 1
+    inside = borders[(whole >= 0) & (borders > spans.start[whole]) & (borders < spans.end[whole])]
+    return Spans(np.sort(np.append(spans.start, inside)), np.sort(np.append(spans.end, inside)))

@@ -41,8 +41,9 @@ class Basis(str, Enum):
 
 
 class Effort(str, Enum):
-    """What a suggestion asks of the reader, cheapest first."""
+    """What a suggestion asks of the reader, cheapest first; ``profile`` is to record again."""
 
+    PROFILE = "profile"
     ENVIRONMENT = "environment"
     ONE_LINE = "one-line"
     LOCAL = "local"

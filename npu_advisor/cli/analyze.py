@@ -39,6 +39,7 @@ class Request:
     show_all: bool = False
     fail_on: str | None = None
     strict: bool = False
+    parse: bool = False
     quiet: bool = False
 
     def check(self) -> None:
@@ -80,7 +81,10 @@ def run(request: Request) -> int:
 
 def _analyzed(request: Request, lang: Lang) -> Report:
     from npu_advisor.api import analyze
+    from npu_advisor.readers import parse_raw
 
+    for path in request.paths if request.parse else ():
+        parse_raw(Path(path))
     with ProgressBar(lang, request.quiet) as progress:
         return analyze(
             request.paths[0] if len(request.paths) == 1 else list(request.paths),

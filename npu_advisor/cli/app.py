@@ -57,6 +57,7 @@ def analyze(
         str | None, typer.Option("--fail-on", metavar="high|medium|low|info", show_default=False)
     ] = None,
     strict: Annotated[bool, typer.Option("--strict", show_default=False)] = False,
+    parse: Annotated[bool, typer.Option("--parse", show_default=False)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", show_default=False)] = False,
     version: Annotated[bool, typer.Option("--version", is_eager=True, show_default=False)] = False,
 ) -> int:
@@ -83,6 +84,7 @@ def analyze(
             show_all=show_all,
             fail_on=fail_on,
             strict=strict,
+            parse=parse,
             quiet=quiet,
         )
     )

@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
-from npu_advisor.derive.facts import profile_row
+from collections.abc import Sequence
+
+from npu_advisor.base.messages import say
+from npu_advisor.derive.comm import exposed
+from npu_advisor.derive.facts import SETTINGS, environment, profile_row, switches
 from npu_advisor.derive.memory import peak_owners
 from npu_advisor.graph.idle import idle
 from npu_advisor.model.profile import Profile
 
-PROVIDERS = {"idle": idle, "peak_owners": peak_owners, "profile": profile_row}
+PROVIDERS = {
+    "idle": idle,
+    "exposed": exposed,
+    "peak_owners": peak_owners,
+    "environment": environment,
+    "profile": profile_row,
+}
 
 
 def derive(profile: Profile) -> Profile:
     """Register every derived table on ``profile``; none is computed yet."""
     profile.register(PROVIDERS)
     return profile
+
+
+def introduce(profiles: Sequence[Profile]) -> None:
+    """Tell each rank of a run of the others; where a rank was read twice these are several runs and none is told.
+
+    Also says, of each, what cannot be known and why.
+    """
+    ranks = [profile.rank for profile in profiles]
+    one_run = len(set(ranks)) == len(ranks) and min(ranks, default=-1) >= 0
+    for profile in profiles:
+        others = [other for other in profiles if other is not profile and _same_steps(profile, other)]
+        profile.peers = others if one_run else []
+        if not profile.peers:
+            profile.absent["profile.others_kernel_us"] = say("absent.one_rank")
+            if profile.has("comms") and not profile.has("comm_tasks"):
+                profile.absent["exposed.peer"] = say("absent.comm_tasks")
+        untold = [name for name in SETTINGS if name not in switches(profile.info)]
+        profile.absent.update({f"profile.{name}": say("absent.settings") for name in untold})
+
+
+def _same_steps(one: Profile, other: Profile) -> bool:
+    return set(one.table("steps")["number"].tolist()) == set(other.table("steps")["number"].tolist())

@@ -1,56 +1,191 @@
-"""Whom the device waits for inside collectives."""
+"""Communication that no kernel hides, piece by piece, and whom the device waits for in it.
+
+A collective starts to move data when its last rank has arrived.  Only that rank holds everybody up, and only from the
+moment the second latest had arrived.  Two sources say who it is: the ``Notify_Wait`` tasks of this rank (they see every
+rank, also those that were not recorded), and, where these say nothing, the durations of the same collective on the
+other ranks that were read: who arrives last has the shortest one, and durations need no common clock.  There may be
+ranks that nobody recorded, so a short collective convicts a rank only if its kernels take longer, too.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
+from typing import NamedTuple
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints, Spans, clip, subtract, union
+from npu_advisor.base.intervals import Ints, Mask, covered, cut, intersect, latest_open, subtract, union
+from npu_advisor.derive.facts import kernel_us
+from npu_advisor.graph.source import ENGINE_MARK
 from npu_advisor.model.profile import Profile
+from npu_advisor.model.table import Table
 
 # dst_rank of a sub-task that stays on this card.
 LOCAL = 4294967295
+# Send and receive end at different times on their two sides; only what all ranks finish together can be compared.
+POINT_TO_POINT = ("send", "receive", "recv", "batchsendrecv")
+# How much longer a rank's kernels must take than another's before the difference explains a wait.
+SLOWER = 1.05
+
+
+class _Late(NamedTuple):
+    """Times in which this rank waited for others, in one collective each; ``peer`` is the one that alone was missing,
+    -1 while several were."""
+
+    comm: Ints
+    start: Ints
+    end: Ints
+    peer: Ints
+
+
+def exposed(profile: Profile) -> Table:
+    """The ``exposed`` table of a linked profile, in time order; without kernels there is nothing to be hidden by."""
+    comms, kernels, steps = profile.table("comms"), profile.table("kernels"), profile.table("steps")
+    if not profile.has("kernels"):
+        return Table.build("exposed", {}, profile.rank)
+    late = _late(profile)
+    computing = union(kernels["start_ns"], kernels["end_ns"])
+    spans = subtract(union(comms["start_ns"], comms["end_ns"]), computing)
+    spans = intersect(spans, union(steps["start_ns"], steps["end_ns"]))
+    borders = [comms["start_ns"], comms["end_ns"], late.start, late.end, steps["start_ns"], steps["end_ns"]]
+    pieces = cut(spans, np.concatenate(borders))
+    none = np.full(len(pieces.start), -1, dtype=np.int64)
+    comm = latest_open(comms["start_ns"], comms["end_ns"], pieces.start) if len(pieces.start) else none
+    waits, peer = _waits_at(pieces.start, late)
+    step = np.searchsorted(steps["start_ns"], pieces.start, side="right") - 1 if len(steps) else none
+    columns = {
+        "start_ns": pieces.start,
+        "dur_ns": pieces.end - pieces.start,
+        "type": comms.strings("type")[comm],
+        "late": waits,
+        "known": np.isin(peer, [other.rank for other in slower_peers(profile)]) & (peer >= 0),
+        "backward": _by_autograd(profile)[comm],
+        "comm": comm,
+        "op": comms["op"][comm],
+        "step": step,
+        "source": comms.strings("source")[comm],
+        "source_how": comms.strings("source_how")[comm],
+    }
+    # Without sub-tasks and other ranks nobody can say whether a rank was waited for.
+    if not len(comms) or len(profile.table("comm_tasks")) or profile.peers:
+        columns["peer"] = peer
+    return Table.build("exposed", columns, profile.rank)
+
+
+def _by_autograd(profile: Profile) -> Mask:
+    """Which collectives a thread of autograd launched; one element more, False, for row -1."""
+    ops, comms = profile.table("ops"), profile.table("comms")
+    names = [str(name).startswith(ENGINE_MARK) for name in ops["name"].categories]
+    engine = np.unique(ops["track"][np.array([*names, False], dtype=bool)[ops["name"].codes]])
+    track = np.append(ops["track"], -1)[comms["op"]]
+    return np.append(np.isin(track, engine[engine >= 0]), False)
 
 
 def waits_for_rank(profile: Profile) -> dict[int, dict[int, int]]:
-    """Per step row, per peer rank: ns of exposed communication spent waiting for that rank alone.
-
-    In each collective the longest ``Notify_Wait`` for a peer says when that peer arrived.  Only the latest peer holds
-    everybody up, and only from the moment the second latest had arrived; what kernels cover is no loss.
-    """
-    late = _late_spans(profile)
-    kernels, steps = profile.table("kernels"), profile.table("steps")
-    computing = union(kernels["start_ns"], kernels["end_ns"])
-    result: dict[int, dict[int, int]] = {}
-    for row in range(len(steps)):
-        low, high = int(steps["start_ns"][row]), int(steps["end_ns"][row])
-        waits = {peer: clip(subtract(spans, computing), low, high).total for peer, spans in late.items()}
-        result[row] = {peer: ns for peer, ns in waits.items() if ns > 0}
+    """Per step row, per peer rank: ns of exposed communication spent waiting for that rank alone."""
+    table = profile.table("exposed")
+    result: dict[int, dict[int, int]] = {row: {} for row in range(len(profile.table("steps")))}
+    for row in np.flatnonzero(table["peer"] >= 0):
+        waits, peer = result[int(table["step"][row])], int(table["peer"][row])
+        waits[peer] = waits.get(peer, 0) + int(table["dur_ns"][row])
     return result
 
 
-def _late_spans(profile: Profile) -> dict[int, Spans]:
-    """For each peer the union of the times in which it alone was waited for."""
+def slower_peers(profile: Profile) -> list[Profile]:
+    """The other ranks that were read and whose kernels take longer than this rank's."""
+    mine = kernel_us(profile)
+    return [other for other in profile.peers if kernel_us(other) > SLOWER * mine]
+
+
+def _waits_at(at: Ints, late: _Late) -> tuple[Mask, Ints]:
+    """Whether each time is a wait, and for which rank alone (-1 for none or several)."""
+    inside = union(late.start, late.end)
+    whole = np.searchsorted(inside.start, at, side="right") - 1
+    waits = (whole >= 0) & (at < np.append(inside.end, 0)[whole])
+    peer = np.full(len(at), -1, dtype=np.int64)
+    if waits.any():
+        peer[waits] = late.peer[latest_open(late.start, late.end, at[waits])]
+    return waits, peer
+
+
+def _late(profile: Profile) -> _Late:
+    """What the sub-tasks say; for collectives in which they name nobody, what the other ranks say, if they do."""
+    told, compared = _by_notify(profile), _by_duration(profile)
+    named = told.comm[told.peer >= 0]
+    rest = ~np.isin(compared.comm, named)
+    kept = ~np.isin(told.comm, compared.comm[rest])
+    return _Late(*(np.concatenate((mine[kept], other[rest])) for mine, other in zip(told, compared, strict=True)))
+
+
+def _built(rows: list[tuple[int, int, int, int]]) -> _Late:
+    """Rows (comm, start, end, peer) as columns; those of no length are dropped."""
+    kept = [row for row in rows if row[2] > row[1]]
+    return _Late(*np.array(kept, dtype=np.int64).reshape(-1, 4).T)
+
+
+def _by_notify(profile: Profile) -> _Late:
+    """From the ``Notify_Wait`` of this rank, for each collective: until when several peers were missing, and from then
+    on the latest one."""
     tasks = profile.table("comm_tasks")
     waiting = np.asarray(tasks["name"] == "Notify_Wait") if len(tasks) else np.zeros(0, dtype=bool)
-    peer, own = tasks["dst_rank"], tasks["src_rank"]
-    rows = np.flatnonzero(waiting & (tasks["comm"] >= 0) & (peer != LOCAL) & (peer >= 0) & (peer != own))
-    spans: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    order = rows[np.argsort(tasks["comm"][rows], kind="stable")]
-    for comm_rows in np.split(order, np.flatnonzero(np.diff(tasks["comm"][order])) + 1):
-        found = _latest(peer[comm_rows], tasks["start_ns"][comm_rows], tasks["dur_ns"][comm_rows])
-        if found is not None:
-            spans[found[0]].append(found[1:])
-    return {rank: union(*np.array(parts, dtype=np.int64).T) for rank, parts in spans.items()}
+    peer, own, comm = tasks["dst_rank"], tasks["src_rank"], tasks["comm"]
+    rows = np.flatnonzero(waiting & (comm >= 0) & (peer != LOCAL) & (peer >= 0) & (peer != own))
+    # In each collective the longest wait for a peer says when that peer arrived.
+    order = rows[np.lexsort((-tasks["dur_ns"][rows], peer[rows], comm[rows]))]
+    longest = order[np.append(True, (np.diff(comm[order]) != 0) | (np.diff(peer[order]) != 0))[: len(order)]]
+    longest = longest[np.lexsort((-tasks["dur_ns"][longest], comm[longest]))]
+    first = np.append(True, np.diff(comm[longest]) != 0)[: len(longest)]
+    found = []
+    for at in np.flatnonzero(first):
+        row = longest[at]
+        alone = at + 1 == len(longest) or first[at + 1]
+        second = 0 if alone else int(tasks["dur_ns"][longest[at + 1]])
+        start = int(tasks["start_ns"][row])
+        found.append((int(comm[row]), start, start + second, -1))
+        found.append((int(comm[row]), start + second, start + int(tasks["dur_ns"][row]), int(peer[row])))
+    return _built(found)
 
 
-def _latest(peer: Ints, start: Ints, dur: Ints) -> tuple[int, int, int] | None:
-    """The latest peer of one collective, and from when until when only it was missing."""
-    longest = {int(number): int(dur[peer == number].max()) for number in np.unique(peer)}
-    if not longest:
-        return None
-    late = max(longest, key=lambda number: longest[number])
-    second = max((ns for number, ns in longest.items() if number != late), default=0)
-    row = np.flatnonzero((peer == late) & (dur == longest[late]))[0]
-    return late, int(start[row]) + second, int(start[row]) + longest[late]
+def _by_duration(profile: Profile) -> _Late:
+    """The slower peer whose part of each collective is the shortest, and when only it was missing.
+
+    What the late rank hides under its longer computation this rank would hide too, were they equally fast: of the
+    collective itself only as much is left as the late rank exposes.
+    """
+    slower = slower_peers(profile)
+    if not slower:
+        return _built([])
+    comms, mine = profile.table("comms"), _collectives(profile)
+    others = [(other.rank, *_durations(other)) for other in profile.peers]
+    suspects = {other.rank for other in slower}
+    found = []
+    for key, row in mine.items():
+        length, end = int(comms["dur_ns"][row]), int(comms["end_ns"][row])
+        theirs = [(int(dur[rows[key]]), int(bare[rows[key]]), rank) for rank, rows, dur, bare in others if key in rows]
+        if theirs and min(theirs)[0] < length and min(theirs)[2] in suspects:
+            _, bare_ns, peer = min(theirs)
+            second = sorted([length, *(dur for dur, *_ in theirs)])[1]
+            found.append((row, end - second, end - bare_ns, peer))
+    return _built(found)
+
+
+def _durations(profile: Profile) -> tuple[dict[tuple[str, int, int], int], Ints, Ints]:
+    """The collectives by key, how long each lasts, and how much of it no kernel hides, in ns."""
+    comms, kernels = profile.table("comms"), profile.table("kernels")
+    hidden = covered(comms["start_ns"], comms["end_ns"], union(kernels["start_ns"], kernels["end_ns"]))
+    return _collectives(profile), comms["dur_ns"], comms["dur_ns"] - hidden
+
+
+def _collectives(profile: Profile) -> dict[tuple[str, int, int], int]:
+    """Rows of ``comms`` by (name, step number, how many of that name and step came before)."""
+    comms, numbers = profile.table("comms"), np.append(profile.table("steps")["number"], -1)
+    names, kinds = comms.strings("name"), comms.strings("type")
+    seen: Counter[tuple[str, int]] = Counter()
+    found = {}
+    for row in np.argsort(comms["start_ns"], kind="stable"):
+        if str(kinds[row] or "").lower().replace("_", "").startswith(POINT_TO_POINT):
+            continue
+        key = (str(names[row]), int(numbers[comms["step"][row]]))
+        found[(*key, seen[key])] = int(row)
+        seen[key] += 1
+    return found

@@ -7,12 +7,23 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.intervals import union
-from npu_advisor.model.profile import Profile
+from npu_advisor.model.profile import Profile, ProfileInfo
 from npu_advisor.model.schema import IDLE_OWNERS
 from npu_advisor.model.table import Table
 
 # PTA+GE is the running sum of both allocators; without GE there is only PTA.
-PEAK_COMPONENTS = ("PTA+GE", "PTA")
+PEAK_COMPONENTS = ("PTA+GE", "PTA", "CUDA")
+# Columns of ``profile`` that repeat how the recording was set up.
+SETTINGS = (
+    "level",
+    "with_stack",
+    "record_shapes",
+    "profile_memory",
+    "aic_metrics",
+    "activities",
+    "skipped_steps",
+    "warmup",
+)
 
 
 class Peak(NamedTuple):
@@ -47,6 +58,11 @@ def device_busy_us(profile: Profile) -> float:
     return total / 1000.0
 
 
+def kernel_us(profile: Profile) -> float:
+    """Plain sum of the compute kernels, in us."""
+    return float(profile.table("kernels")["dur_ns"].sum()) / 1000.0
+
+
 def idle_us(profile: Profile, step: int | None = None) -> dict[str, float]:
     """Idle time of each owner in us, over all steps or in one (a row of ``steps``)."""
     idle = profile.table("idle")
@@ -56,6 +72,36 @@ def idle_us(profile: Profile, step: int | None = None) -> dict[str, float]:
     }
 
 
+def _waited_us(profile: Profile, peer: int) -> float:
+    """What ``profile`` waits for the rank ``peer`` alone."""
+    table = profile.table("exposed")
+    return float(table["dur_ns"][table["peer"] == peer].sum()) / 1000.0
+
+
+def switches(info: ProfileInfo) -> dict[str, object]:
+    """The settings of the recording that the profile tells; what it does not tell is absent."""
+    told: dict[str, object] = {
+        "level": info.level,
+        "with_stack": info.with_stack,
+        "record_shapes": info.record_shapes,
+        "profile_memory": info.profile_memory,
+        "aic_metrics": info.aic_metrics,
+        "activities": ";".join(info.activities) or None,
+    }
+    if info.schedule:
+        told["skipped_steps"] = info.schedule.get("skip_first", 0) + info.schedule.get("wait", 0)
+        told["warmup"] = info.schedule.get("warmup")
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def environment(profile: Profile) -> Table:
+    """The ``environment`` table: every variable that the profiler noted; none where it noted nothing."""
+    env = profile.info.env
+    if not env:
+        return Table.build("environment", {}, profile.rank)
+    return Table.build("environment", {"name": list(env), "value": list(env.values())}, profile.rank)
+
+
 def profile_row(profile: Profile) -> Table:
     """The ``profile`` table: one row of totals, switches and environment."""
     info, steps = profile.info, profile.table("steps")
@@ -63,14 +109,11 @@ def profile_row(profile: Profile) -> Table:
     whole = steps["complete"] if steps["complete"].any() else np.ones(len(steps), dtype=bool)
     peaks = {column: memory_peak(profile, column) for column in ("allocated_bytes", "reserved_bytes")}
     values: dict[str, object] = {
-        "level": info.level,
         "device": info.device,
         "torch_npu": info.torch_npu,
         "cann": info.cann,
-        "with_stack": bool(info.with_stack),
-        "record_shapes": bool(info.record_shapes),
-        "profile_memory": bool(info.profile_memory),
         "steps": int(whole.sum()),
+        **switches(info),
         **{f"env.{name}": value for name, value in info.env.items()},
     }
     if len(steps):
@@ -79,7 +122,12 @@ def profile_row(profile: Profile) -> Table:
         values["device_idle_us"] = float(steps["free_us"].sum())
     if profile.has("kernels"):
         values["device_busy_us"] = device_busy_us(profile)
+        values["kernel_us"] = kernel_us(profile)
         values.update({f"idle_{owner}_us": us for owner, us in idle_us(profile).items()})
+    values["other_ranks"] = len(profile.peers)
+    if profile.peers and profile.has("kernels"):
+        values["others_kernel_us"] = float(np.median([kernel_us(other) for other in profile.peers]))
+        values["others_wait_us"] = float(np.median([_waited_us(other, profile.rank) for other in profile.peers]))
     for column, peak in peaks.items():
         if peak is not None:
             values[f"peak_{column}"] = peak.size_bytes

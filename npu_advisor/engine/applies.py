@@ -53,9 +53,11 @@ def _same_length(one: tuple[int, ...], two: tuple[int, ...]) -> tuple[tuple[int,
 
 def not_for(applies: Applies | None, profile: Profile) -> Text | None:
     """Why the rule is not for this profile, None when it is or the profile does not say."""
+    info = profile.info
+    if info.device_kind != "npu" and (applies is None or applies.kind == "npu"):
+        return say(f"engine.not_for_{info.device_kind}")
     if applies is None:
         return None
-    info = profile.info
     # torch_npu is released under the number of the torch it is for.
     wanted = (
         ("CANN", applies.cann, info.cann),

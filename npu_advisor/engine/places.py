@@ -9,6 +9,9 @@ from pathlib import Path
 from npu_advisor.base.frame import Frame
 from npu_advisor.findings import Location
 
+SOURCE_SUFFIXES = (".py", ".pyw", ".pyx")
+MAX_SOURCE_BYTES = 16 << 20
+
 
 def location(frame: Frame | None, how: str, roots: Mapping[str, str]) -> Location | None:
     """The location of ``frame``; ``roots`` maps path prefixes of the training machine to local folders."""
@@ -34,9 +37,10 @@ def _candidates(path: str, roots: Mapping[str, str]) -> list[Path]:
 
 
 def _has_line(path: Path, line: int) -> bool:
-    # A recorded path is somebody else's text: it may name a device that never ends.
+    # A recorded path is somebody else's text. It may name a device that never ends, or a file that is nobody's
+    # business: a profile from elsewhere must not put lines of private files into a report.
     try:
-        if not path.is_file():
+        if path.suffix not in SOURCE_SUFFIXES or not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
             return False
         with path.open("rb") as handle:
             return sum(1 for _ in islice(handle, line)) == line

@@ -75,9 +75,10 @@ def price(results: Sequence[tuple[Profile, Sequence[RuleResult]]], roots: Mappin
     return Priced(ordered, JointSaving(joint_us_per_step=us, share=us / step_us if step_us else 0.0))
 
 
-def _worth(finding: Finding) -> tuple[float, int, float, str]:
+def _worth(finding: Finding) -> tuple[int, float, float, str]:
+    """The graver first (a cure without a price may be grave), then the larger saving."""
     us = finding.saving.us_per_step if finding.saving else 0.0
-    return (-us, finding.severity.order, -(finding.recorded_us or 0.0), finding.rule_id)
+    return (finding.severity.order, -us, -(finding.recorded_us or 0.0), finding.rule_id)
 
 
 def _merge(known: Finding | None, new: Finding, rank: int) -> Finding:
@@ -191,7 +192,7 @@ def _finding(candidate: _Candidate, joint_us: float, roots: Mapping[str, str]) -
     frame = parse_frame(raw.source) if raw.source else None
     graph = event_graph(profile)
     table, row = _spokesman(profile, raw)
-    op = int(profile.table(table)["op"][row]) if profile.table(table).spec.column("op") else row
+    op = _op_of(profile, table, row)
     saving = _saving(candidate, joint_us)
     return Finding(
         rule_id=rule.id,
@@ -205,7 +206,7 @@ def _finding(candidate: _Candidate, joint_us: float, roots: Mapping[str, str]) -
         saving=saving,
         location=location(frame, raw.how or "", roots),
         location_missing=None if frame else _why_no_line(profile, op),
-        stack=graph.stack(op) if frame else [],
+        stack=graph.stack(op) if frame and op is not None else [],
         chain=_chain(graph, table, row),
         evidence=raw.evidence,
         values=raw.values,
@@ -267,6 +268,8 @@ def _spokesman(profile: Profile, raw: RawFinding) -> tuple[str, int]:
         launched = np.zeros(0, dtype=np.int64)
     if len(launched):
         return "kernels", int(launched[np.argmax(kernels["dur_ns"][launched])])
+    if not table.spec.timed:
+        return name, int(rows[0])
     weight = table["size_bytes"] if name == "peak_owners" else table["dur_ns"]
     return name, int(rows[np.argmax(weight[rows])])
 
@@ -286,12 +289,25 @@ def _chain(graph: EventGraph, table: str, row: int) -> list[Link]:
     ]
 
 
-def _why_no_line(profile: Profile, op: int) -> Text:
+def _op_of(profile: Profile, table: str, row: int) -> int | None:
+    """The op behind a row, -1 unknown; None where rows of the table have no place in the code (settings)."""
+    if table == "ops":
+        return row
+    rows = profile.table(table)
+    return int(rows["op"][row]) if rows.spec.column("op") else None
+
+
+def _why_no_line(profile: Profile, op: int | None) -> Text:
+    if op is None:
+        return say("location.no_line")
     ops = profile.table("ops")
-    if not (ops["stack"].codes >= 0).any():
+    stacks = bool((ops["stack"].codes >= 0).any())
+    if not stacks and not profile.has("frames"):
         return say("location.no_stack_recorded")
     if op < 0:
         return say("location.not_linked")
+    if not stacks:
+        return say("location.packages_only", op=ops.strings("name")[op])
     return say("location.no_python_origin", op=ops.strings("name")[op])
 
 

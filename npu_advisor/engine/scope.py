@@ -10,8 +10,6 @@ from npu_advisor.engine.values import Requirement, Type, column_type
 from npu_advisor.model.schema import SCHEMA, Column, resolve
 from npu_advisor.rules.source import nearest
 
-TIMES = {"start_ns": "ns", "dur_ns": "ns", "end_ns": "ns", "dur_us": "us"}
-
 
 @dataclass
 class Reads:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -155,7 +156,8 @@ _METRICS = "torch_npu.profiler.AiCMetrics"
 
 
 def profiler_call(results: Sequence[tuple[Profile, Sequence[RuleResult]]]) -> str | None:
-    """The ``torch_npu.profiler.profile(...)`` arguments that record what skipped rules lacked; None when nothing is."""
+    """The ``torch_npu.profiler.profile(...)`` arguments that record what skipped rules lacked, and what the rules on
+    the recording itself advise; None when no rule was skipped for want of a switch."""
     wanted: dict[str, str] = {}
     for _, rules in results:
         for result in rules:
@@ -163,6 +165,11 @@ def profiler_call(results: Sequence[tuple[Profile, Sequence[RuleResult]]]) -> st
                 wanted.update(_switches(result.enable))
     if not wanted:
         return None
+    for _, rules in results:
+        for result in rules:
+            for raw in result.raw_findings if result.rule.category == "profile" else ():
+                for suggestion in raw.suggestions:
+                    wanted.update(_switches(suggestion.after or ""))
     experimental = [f"profiler_level={_LEVEL}.{wanted.pop('profiler_level')}"] if "profiler_level" in wanted else []
     if "aic_metrics" in wanted:
         experimental.append(f"aic_metrics={_METRICS}.{wanted.pop('aic_metrics')}")
@@ -170,10 +177,11 @@ def profiler_call(results: Sequence[tuple[Profile, Sequence[RuleResult]]]) -> st
     lines = [f"    {name}={value}," for name, value in wanted.items()]
     if experimental:
         lines.append(f"    experimental_config={_CONFIG}({', '.join(experimental)}),")
-    return "\n".join(["torch_npu.profiler.profile(", *lines, ")"])
+    npu = any(profile.info.device_kind == "npu" for profile, _ in results)
+    return "\n".join(["torch_npu.profiler.profile(" if npu else "torch.profiler.profile(", *lines, ")"])
 
 
 def _switches(enable: str) -> dict[str, str]:
     """``a=1, b=2`` as a dict; prose (a switch that is no single argument) is left to the rule's own reason."""
-    pairs = [part.strip().partition("=") for part in enable.split(",")]
+    pairs = [part.strip().partition("=") for part in re.split(r",(?![^(\[]*[)\]])", enable)]
     return {name: value for name, _, value in pairs if value and value != "..." and name.isidentifier()}

@@ -23,10 +23,6 @@ class Flows(NamedTuple):
         """For each (track, time) the arrow that ends exactly there, -1 for none."""
         return _exact(self.to_track, self.to_ns, track, at)
 
-    def out_of(self, track: Ints, at: Ints) -> Ints:
-        """For each (track, time) the arrow that starts exactly there, -1 for none."""
-        return _exact(self.from_track, self.from_ns, track, at)
-
 
 def pair(points: Table, category: str) -> Flows:
     """The arrows of ``category``.
@@ -56,13 +52,13 @@ def pair(points: Table, category: str) -> Flows:
 
 
 def _exact(lane: Ints, when: Ints, track: Ints, at: Ints) -> Ints:
-    """Position in (lane, when) of each (track, at); the last of equal ones, -1 when there is none."""
+    """Position in (lane, when) of each (track, at); the last of equal ones, -1 for none and for lost times."""
     found = np.full(len(at), -1, dtype=np.int64)
     for number in np.unique(lane):
         have = np.flatnonzero(lane == number)
         have = have[np.argsort(when[have], kind="stable")]
         asked = np.flatnonzero(track == number)
         index = np.searchsorted(when[have], at[asked], side="right") - 1
-        hit = (index >= 0) & (when[have[np.maximum(index, 0)]] == at[asked])
+        hit = (index >= 0) & (at[asked] >= 0) & (when[have[np.maximum(index, 0)]] == at[asked])
         found[asked[hit]] = have[index[hit]]
     return found

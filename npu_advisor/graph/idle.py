@@ -6,10 +6,13 @@ Idle is what neither a compute kernel nor a collective covers, from the step's s
 gc        a Python GC pause
 alloc     a device malloc or free call
 compile   an operator is compiled
-sync      the host waits for the device, or copies synchronously
+sync      the host waits for the device or copies synchronously, and, when the device ran dry in such a call, what
+          passes until the next task arrives
 data      the main thread waits for the DataLoader
 dispatch  the task that ends the idle time was launched after it had begun: the device waited for the host
 other     the rest: the task was queued in time (dependency, copy engine, launch latency), or its launch is unknown
+
+Whatever the host does while the task that ends the idle time is already queued is not its cause.
 """
 
 from __future__ import annotations
@@ -19,21 +22,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints, Spans, intersect, subtract, union
+from npu_advisor.base.intervals import Ints, Spans, intersect, latest_open, subtract, union
 from npu_advisor.graph.steps import idle_spans
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.schema import IDLE_OWNERS as OWNERS
 from npu_advisor.model.table import Table
 
-ALLOC_CALLS = ("aclMallocMemInner", "aclrtMalloc", "aclrtFree")
+ALLOC_CALLS = ("aclMallocMemInner", "aclrtMalloc", "aclrtFree", "cudaMalloc", "cudaFree")
 COMPILE_CALLS = ("aclopCompileAndExecute", "opCompile")
-SYNC_CALLS = ("aclrtSynchronize", "StreamSynchronize", "DeviceSynchronize", "EventSynchronize", "MemCopySync")
+SYNC_CALLS = (
+    *("aclrtSynchronize", "StreamSynchronize", "DeviceSynchronize", "EventSynchronize", "MemCopySync"),
+    *("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize"),
+)
 BLOCKING_COPY = "aclrtMemcpy"
 # Where CANN calls were not recorded (Level0), the op that reads a device scalar stands for its sync.
 SYNC_OPS = ("aten::_local_scalar_dense",)
 DATA_OPS = ("enumerate(DataLoader)",)
 # Launch to start on an idle device where the profile has no such case to measure.
 DEFAULT_LATENCY_NS = 20_000
+# A device that runs dry this soon after a sync returned ran dry because of it: the queue had been emptied.
+REFILL_NS = 20_000
 
 
 class _Causes(NamedTuple):
@@ -132,22 +140,42 @@ def _pieces(idle_: Spans, step: int, first: int, causes: _Causes, ends: _Ends, c
     """The idle spans of one step, cut so that every piece has one owner."""
     # No idle span straddles the first device task, so each piece is wholly prepare or wholly free.
     ending = np.minimum(np.searchsorted(ends.start, idle_.end), max(len(ends.start) - 1, 0))
-    latency = _latency(idle_, ending, ends)
-    left = idle_
+    launch = ends.launch[ending]
+    late = launch + _latency(idle_, ending, ends) >= idle_.start
+    queued = (launch >= 0) & ~late
+    left = Spans(idle_.start[~queued], idle_.end[~queued])
     for owner in range(OWNERS.index("dispatch")):
         rows = np.flatnonzero(causes.owner == owner)
         taken = intersect(left, union(causes.start[rows], causes.end[rows]))
         if len(taken.start):
             left = subtract(left, taken)
-            cause = rows[_latest_open(causes.start[rows], causes.end[rows], taken.start)]
+            cause = rows[latest_open(causes.start[rows], causes.end[rows], taken.start)]
             dequeue = np.full(len(cause), -1, dtype=np.int64)
             yield _piece(taken, owner, first, dequeue, causes.op[cause], step)
+    left = union(np.append(left.start, idle_.start[queued]), np.append(left.end, idle_.end[queued]))
     for copying, spans in ((True, intersect(left, copies)), (False, subtract(left, copies))):
         whole = np.searchsorted(idle_.start, spans.start, side="right") - 1
         task = ending[whole] if len(whole) else whole
-        late = (ends.launch[task] >= 0) & (ends.launch[task] + latency >= idle_.start[whole])
-        owners = np.where(late & (not copying), OWNERS.index("dispatch"), OWNERS.index("other"))
-        yield _piece(spans, owners, first, ends.dequeue[task], ends.op[task], step)
+        owners = np.full(len(whole), OWNERS.index("other"))
+        dequeue, op = ends.dequeue[task], ends.op[task]
+        if not copying:
+            waited = (launch[whole] >= 0) & late[whole]
+            owners[waited] = OWNERS.index("dispatch")
+            drained = _drained_by(idle_.start[whole], causes)
+            refill = waited & (drained >= 0)
+            owners[refill], dequeue[refill], op[refill] = OWNERS.index("sync"), -1, causes.op[drained[refill]]
+        yield _piece(spans, owners, first, dequeue, op, step)
+
+
+def _drained_by(at: Ints, causes: _Causes) -> Ints:
+    """The sync that was open, or had just returned, when the device ran dry at each time; -1 none."""
+    rows = np.flatnonzero(causes.owner == OWNERS.index("sync"))
+    if not len(rows):
+        return np.full(len(at), -1, dtype=np.int64)
+    rows = rows[np.argsort(causes.start[rows], kind="stable")]
+    latest = np.searchsorted(causes.start[rows], at, side="right") - 1
+    found = rows[np.maximum(latest, 0)]
+    return np.where((latest >= 0) & (causes.end[found] + REFILL_NS >= at), found, -1)
 
 
 def _latency(idle_: Spans, ending: Ints, ends: _Ends) -> int:
@@ -157,17 +185,6 @@ def _latency(idle_: Spans, ending: Ints, ends: _Ends) -> int:
     waited = (ends.launch[ending] >= idle_.start) & (ends.launch[ending] >= 0)
     delay = ends.start[ending][waited] - ends.launch[ending][waited]
     return int(np.clip(np.median(delay), 0, 50_000)) if len(delay) else DEFAULT_LATENCY_NS
-
-
-def _latest_open(start: Ints, end: Ints, at: Ints) -> Ints:
-    """For each time the last started interval that is open then (each time is inside their union)."""
-    order = np.lexsort((end, start))
-    index = np.searchsorted(start[order], at, side="right") - 1
-    while True:
-        closed = np.flatnonzero((end[order[index]] <= at) & (index > 0))
-        if not len(closed):
-            return order[index]
-        index[closed] -= 1
 
 
 def _piece(spans: Spans, owner: Ints | int, first: int, dequeue: Ints, op: Ints, step: int) -> _Piece:

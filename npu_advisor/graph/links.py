@@ -277,14 +277,15 @@ def _doubt(profile: Profile) -> None:
 
 def _remark(profile: Profile, flows: dict[str, Flows]) -> None:
     """Say what did not fit: arrows without a partner, and device clocks that run ahead of the host's."""
+    file = "" if profile.info.form == "db" else "trace_view.json"
     half = sum(flow.unmatched for flow in flows.values())
     kernels, apis = profile.table("kernels"), profile.table("apis")
     unlinked = int((kernels["op"] < 0).sum()) if profile.has("ops") else 0
     if half and profile.has("ops"):
         message = say("diag.flow_unmatched", ends=half, kernels=unlinked)
-        profile.diagnostics.append(Diagnostic("flow_unmatched", "info", "trace_view.json", message))
+        profile.diagnostics.append(Diagnostic("flow_unmatched", "info", file, message))
     linked = np.flatnonzero(kernels["api"] >= 0)
     early = apis["start_ns"][kernels["api"][linked]] - kernels["start_ns"][linked]
     if len(early) and early.max() > 0:
         message = say("diag.clock_skew", kernels=int((early > 0).sum()), skew_us=float(early.max()) / 1000.0)
-        profile.diagnostics.append(Diagnostic("clock_skew", "info", "trace_view.json", message))
+        profile.diagnostics.append(Diagnostic("clock_skew", "info", file, message))

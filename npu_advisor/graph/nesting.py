@@ -61,7 +61,7 @@ class Nesting:
         self.last[rows] = np.asarray(last, dtype=np.int64) + low
 
     def innermost(self, track: Ints, at: Ints) -> Ints:
-        """Row of the innermost event of ``track`` that is open at each time ``at``; -1 where none is."""
+        """Row of the innermost event of ``track`` that is open at each time ``at`` (-1: lost); -1 where none is."""
         found = np.full(len(at), -1, dtype=np.int64)
         for lane in np.unique(track):
             if int(lane) not in self._lanes:
@@ -70,7 +70,7 @@ class Nesting:
             asked = np.flatnonzero(track == lane)
             rows = self._order[low:high]
             index = np.searchsorted(self.start[rows], at[asked], side="right") - 1
-            found[asked] = np.where(index >= 0, rows[np.maximum(index, 0)], -1)
+            found[asked] = np.where((index >= 0) & (at[asked] >= 0), rows[np.maximum(index, 0)], -1)
         return self._climb(found, at)
 
     def _climb(self, rows: Ints, at: Ints) -> Ints:

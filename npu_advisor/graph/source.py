@@ -2,7 +2,8 @@
 
 Order (first that gives a line): the op's own call stack; the nearest ancestor with one; the forward op of this
 backward op, or of one of its ancestors; the forward op of a sibling node under the same ``evaluate_function``; the
-Python function running on the op's thread. ``ProfilerStep#n`` carries a stack too (the line of ``prof.step()``): it
+Python function running on the op's thread. Collectives that autograd launches have none of these: theirs is the line
+that called ``backward()``. ``ProfilerStep#n`` carries a stack too (the line of ``prof.step()``): it
 says nothing about the work inside and never counts.
 """
 
@@ -11,15 +12,16 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from npu_advisor.base.frame import is_user_relative, parse_frame, user_frame
+from npu_advisor.base.frame import is_user_relative, parse_frame, split_stack, user_frame
 from npu_advisor.base.intervals import Ints, Mask
 from npu_advisor.graph.nesting import Nesting, nesting_of
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.table import Table
 
-HOW = ("own", "ancestor", "forward", "sibling", "python")
+HOW = ("own", "ancestor", "forward", "sibling", "python", "backward")
 STEP_MARK = "ProfilerStep#"
 ENGINE_MARK = "autograd::engine::evaluate_function"
+BACKWARD_FRAMES = ("torch/_tensor.py", "torch/autograd/__init__.py")
 
 
 class _Lines:
@@ -51,8 +53,9 @@ def attribute(profile: Profile, tree: Nesting) -> None:
 
 
 def _hand_down(profile: Profile) -> None:
-    """Give every table with an ``op`` key the op's line."""
+    """Give every table with an ``op`` key the op's line, and collectives without one that of ``backward()``."""
     ops = profile.table("ops")
+    _backward_lines(profile)
     for name in ("enqueues", "dequeues", "apis", "kernels", "tasks", "comms", "allocs"):
         table = profile.table(name)
         if not profile.has(name):
@@ -66,6 +69,41 @@ def _hand_down(profile: Profile) -> None:
                     **{column: pd.Categorical.from_codes(number, categories=ops[column].categories)}
                 )
         profile.put(table)
+
+
+def _backward_lines(profile: Profile) -> None:
+    """Give collectives that autograd launched (``op`` without a line) the line of the ``backward()`` that runs then."""
+    ops, comms = profile.table("ops"), profile.table("comms")
+    if not len(comms) or not len(ops) or "source" in comms.present:
+        return
+    own = np.append(ops["source"].codes, -1).astype(np.int64)[comms["op"]]
+    calls = _backward_calls(ops)
+    starts = ops["start_ns"][calls]
+    latest = np.searchsorted(starts, np.append(ops["start_ns"], -1)[comms["op"]], side="right") - 1
+    found = (own < 0) & (comms["op"] >= 0) & (latest >= 0)
+    line = np.append(ops["source"].codes[calls], -1)[latest]
+    number = np.where(found, line, own)
+    how = np.append(ops["source_how"].codes, -1).astype(np.int64)[comms["op"]]
+    how = np.where(found & (line >= 0), HOW.index("backward"), how)
+    profile.put(
+        comms.with_columns(
+            source=pd.Categorical.from_codes(number, categories=ops["source"].categories),
+            source_how=pd.Categorical.from_codes(how, categories=pd.Index(HOW, dtype=object)),
+        )
+    )
+
+
+def _backward_calls(ops: Table) -> Ints:
+    """Ops that Python's ``backward()`` itself calls on the main thread, in time order."""
+    stacks = ops["stack"]
+    inside = np.array([*(_in_backward(str(stack)) for stack in stacks.categories), False], dtype=bool)
+    rows = np.flatnonzero(inside[stacks.codes] & (ops["source"].codes >= 0))
+    return rows[np.argsort(ops["start_ns"][rows], kind="stable")]
+
+
+def _in_backward(stack: str) -> bool:
+    frames = filter(None, map(parse_frame, split_stack(stack)))
+    return any(frame.function == "backward" and frame.path.endswith(BACKWARD_FRAMES) for frame in frames)
 
 
 def _of_ops(profile: Profile, ops: Table, tree: Nesting, lines: _Lines) -> tuple[Ints, Ints]:

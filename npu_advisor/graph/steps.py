@@ -13,7 +13,7 @@ from npu_advisor.base.messages import say
 from npu_advisor.model.profile import Diagnostic, Profile
 from npu_advisor.model.table import Table
 
-_MARK = re.compile(r"^ProfilerStep#(\d+)$")
+_MARK = re.compile(r"^ProfilerStep#(\d{1,9})$")
 HOST_TABLES = ("ops", "enqueues", "apis", "gcs", "allocs")
 DEVICE_TABLES = ("kernels", "tasks", "comms")
 
@@ -36,11 +36,14 @@ def assign_steps(profile: Profile) -> None:
         table = profile.table(name)
         by_op = _take(ops_step, table["op"])
         own = table["step_id"] if table.spec.column("step_id") else np.full(len(table), -1, dtype=np.int64)
-        _fill_step(profile, name, np.where(by_op >= 0, by_op, _step_numbered(steps, own)))
+        step = np.where(by_op >= 0, by_op, _step_numbered(steps, own))
+        # A task whose time was lost counts, but no step may reach back to it.
+        _fill_step(profile, name, np.where(table["start_ns"] >= 0, step, -1))
     if _unmarked(steps):
         for name in (*HOST_TABLES, "dequeues", *DEVICE_TABLES):
             if profile.has(name):
-                profile.put(profile.table(name).with_columns(step=np.zeros(len(profile.table(name)), dtype=np.int64)))
+                table = profile.table(name)
+                profile.put(table.with_columns(step=np.where(table["start_ns"] >= 0, 0, -1)))
 
 
 def keep_steps(profile: Profile, numbers: Collection[int]) -> None:
@@ -78,6 +81,7 @@ def _make_steps(profile: Profile) -> None:
     marks = [(row, _MARK.match(name or "")) for row, name in enumerate(ops["name"].categories)]
     number_of = {row: int(found[1]) for row, found in marks if found}
     rows = np.flatnonzero(np.isin(ops["name"].codes, list(number_of))) if number_of else np.zeros(0, dtype=np.int64)
+    rows = rows[ops["start_ns"][rows] >= 0]
     if len(rows):
         rows = rows[np.argsort(ops["start_ns"][rows], kind="stable")]
         numbers = np.array([number_of[code] for code in ops["name"].codes[rows]], dtype=np.int64)
@@ -98,6 +102,7 @@ def _put_numbered(profile: Profile) -> bool:
     step_id = np.concatenate([table["step_id"] for table in tables])
     start = np.concatenate([table["start_ns"] for table in tables])
     end = np.concatenate([table["end_ns"] for table in tables])
+    step_id, start, end = (column[start >= 0] for column in (step_id, start, end))
     numbers = np.unique(step_id[step_id >= 0])
     if profile.has("ops") or not len(numbers):
         return False
@@ -113,9 +118,10 @@ def _put_window(profile: Profile) -> None:
     starts, ends = [], []
     for name in ("ops", "dequeues", "kernels", "comms"):
         table = profile.table(name)
-        if len(table):
-            starts.append(int(table["start_ns"].min()))
-            ends.append(int(table["end_ns"].max()))
+        known = table["start_ns"] >= 0
+        if known.any():
+            starts.append(int(table["start_ns"][known].min()))
+            ends.append(int(table["end_ns"][known].max()))
     if not starts:
         return
     start, end = min(starts), max(ends)

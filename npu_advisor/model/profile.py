@@ -12,6 +12,7 @@ from npu_advisor.base.terms import Text
 from npu_advisor.model.schema import SCHEMA
 from npu_advisor.model.table import Table
 
+DeviceKind = Literal["npu", "gpu", "cpu"]
 Form = Literal["text", "db", "trace", "csv", "msprof", "kineto"]
 
 
@@ -34,6 +35,7 @@ class ProfileInfo:
     form: Form = "text"
     level: str | None = None
     device: str | None = None
+    device_kind: DeviceKind = "npu"
     torch_npu: str | None = None
     cann: str | None = None
     with_stack: bool | None = None

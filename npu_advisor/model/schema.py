@@ -17,7 +17,6 @@ Times are int64 nanoseconds since the epoch (``start_ns``, ``dur_ns``); every ta
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -116,7 +115,9 @@ TRACK = (
 STEP = _key("step", "steps", "the step this belongs to")
 SOURCE = (
     _text("source", "the user's line, `path(line): function`", STACK, optional=True),
-    _text("source_how", "how the line was found: own, ancestor, forward, sibling, python", STACK, optional=True),
+    _text(
+        "source_how", "how the line was found: own, ancestor, forward, sibling, python, backward", STACK, optional=True
+    ),
 )
 SHAPED = tuple(
     _text(name, doc, LEVEL1)
@@ -156,19 +157,36 @@ TABLES: tuple[TableSpec, ...] = (
             _text("device", "chip family, where recorded (db form)", optional=True),
             _text("torch_npu", "torch_npu version", optional=True),
             _text("cann", "CANN version", optional=True),
-            Column("with_stack", "bool", "call stacks were recorded", optional=True),
-            Column("record_shapes", "bool", "shapes were recorded", optional=True),
-            Column("profile_memory", "bool", "memory was recorded", optional=True),
+            Column("with_stack", "bool", "call stacks were recorded"),
+            Column("record_shapes", "bool", "shapes were recorded"),
+            Column("profile_memory", "bool", "memory was recorded"),
+            _text("aic_metrics", "which AI Core metrics were recorded, as profiler_info spells it"),
+            _text("activities", "CPU, NPU, `;` between them"),
+            Column(
+                "skipped_steps", "int", "steps that the schedule let pass before the recording: skip_first and wait"
+            ),
+            Column("warmup", "int", "steps that the schedule spent on warming up the profiler"),
             Column("steps", "int", "complete steps seen"),
             _us("step_us", "mean duration of the complete steps"),
             _us("steps_us", "summed duration of the steps"),
             _us("device_busy_us", "union of compute kernels, summed over the step windows"),
             _us("device_idle_us", "device window minus compute and communication, summed over the steps"),
             *(_us(f"idle_{owner}_us", f"idle time owned by {owner}, summed over the steps") for owner in IDLE_OWNERS),
+            Column("other_ranks", "int", "further ranks of the run that were read"),
+            _us("kernel_us", "sum of the compute kernels"),
+            _us("others_kernel_us", "sum of the compute kernels of another rank, median"),
+            _us("others_wait_us", "what each other rank waits for this rank alone in collectives, median"),
             Column("peak_allocated_bytes", "float", "peak of `PTA+GE`, else `PTA`", "bytes", needs=MEMORY),
             Column("peak_reserved_bytes", "float", "peak of `PTA+GE`, else `PTA`", "bytes", needs=MEMORY),
         ),
         "profiler_info*.json, profiler_metadata.json",
+    ),
+    TableSpec(
+        "environment",
+        ("environment variables", "环境变量"),
+        "One environment variable that the profiler looked at when it started.",
+        (_text("name", "ASCEND_LAUNCH_BLOCKING, ..."), _text("value", "as set, missing when unset")),
+        "profiler_metadata.json",
     ),
     TableSpec(
         "steps",
@@ -304,7 +322,7 @@ TABLES: tuple[TableSpec, ...] = (
             _text("name", "as launched, counters included"),
             _text("type", "operator type; inferred from the name where the file says N/A"),
             Column("type_inferred", "bool", "the type was inferred from the name", optional=True),
-            _text("core", "AI_CORE, AI_VECTOR_CORE, MIX_AIC, MIX_AIV, AI_CPU, DSA_SQE"),
+            _text("core", "AI_CORE, AI_VECTOR_CORE, MIX_AIC, MIX_AIV, AI_CPU, DSA_SQE", LEVEL1),
             _text("state", "dynamic or static", LEVEL1),
             START,
             DUR,
@@ -319,6 +337,8 @@ TABLES: tuple[TableSpec, ...] = (
             *SHAPED,
             *PIPE_METRICS,
             Column("launch_ns", "int", "when the host launched it, -1 unknown", "ns", optional=True),
+            _us("launch_delay_us", "from launch to start; 0 where the device clock runs early"),
+            Column("bad_duration", "bool", "the recorded duration is impossible, dur is 0 instead", optional=True),
             _key("api", "apis", "the launch", LEVEL1),
             _key("dequeue", "dequeues", "the Dequeue that launched it"),
             _key("op", "ops", "the op that asked for it"),
@@ -413,10 +433,23 @@ TABLES: tuple[TableSpec, ...] = (
             START,
             DUR,
             Column("release_ns", "int", "release, -1 still alive at the end of the window", "ns"),
-            _text("component", "PTA or GE"),
+            _text("component", "PTA or GE, CUDA on a GPU"),
             _key("op", "ops", "the op around the allocation"),
             STEP,
             *SOURCE,
+        ),
+        "operator_memory.csv",
+        MEMORY,
+        label="name",
+    ),
+    TableSpec(
+        "frees",
+        ("early releases", "早期释放记录"),
+        "A release of memory that was allocated before the recording.",
+        (
+            _text("name", "the op that released"),
+            Column("size_bytes", "float", "size", "bytes"),
+            START,
         ),
         "operator_memory.csv",
         MEMORY,
@@ -427,7 +460,7 @@ TABLES: tuple[TableSpec, ...] = (
         ("memory samples", "显存采样"),
         "One sample of the allocators, in time order.",
         (
-            _text("component", "PTA, GE, PTA+GE, APP, WORKSPACE; they overlap, never add them"),
+            _text("component", "PTA, GE, PTA+GE, APP, WORKSPACE, CUDA; they overlap, never add them"),
             START,
             Column("allocated_bytes", "float", "in use", "bytes"),
             Column("reserved_bytes", "float", "held from the device", "bytes"),
@@ -618,6 +651,27 @@ TABLES: tuple[TableSpec, ...] = (
         CPU,
     ),
     TableSpec(
+        "exposed",
+        ("exposed communication", "未掩盖通信"),
+        "A piece of time in a step in which a collective runs and no kernel does. Of several collectives the one that "
+        "started last has it.",
+        (
+            START,
+            DUR,
+            _text("type", "allReduce, allGather, ..."),
+            Column("late", "bool", "this rank waits for others to arrive", optional=True),
+            Column("peer", "int", "the one rank that alone is missing, -1 none or several", needs=LEVEL1),
+            Column("known", "bool", "that rank was read too, and its kernels take longer than here", optional=True),
+            Column("backward", "bool", "the collective was launched by a thread of autograd", optional=True),
+            _key("comm", "comms", "the collective"),
+            _key("op", "ops", "the op that asked for the collective"),
+            STEP,
+            *SOURCE,
+        ),
+        "kernel_details.csv, trace_view.json",
+        NPU,
+    ),
+    TableSpec(
         "peak_owners",
         ("allocations at the memory peak", "显存峰值时的分配"),
         "What was alive at the peak of allocated memory: one row per allocation of the window, and one row named "
@@ -669,23 +723,3 @@ def resolve(table: str, path: str) -> tuple[list[Column], Column] | None:
         spec = SCHEMA[column.target]
     last = spec.column(parts[-1])
     return None if last is None else (hops, last)
-
-
-def documented(tables: Iterable[TableSpec] = TABLES) -> str:
-    """The schema as Markdown, for ``schema tables`` and the reference."""
-    lines = []
-    for spec in tables:
-        lines += [
-            f"## {spec.name}",
-            "",
-            spec.doc,
-            "",
-            f"From {spec.files}." + (f" Needs `{spec.needs}`." if spec.needs else ""),
-            "",
-        ]
-        lines += ["| column | kind | unit | meaning | needs |", "|---|---|---|---|---|"]
-        for column in _INDEX[spec.name].values():
-            kind = f"key to {column.target}" if column.kind == "key" else column.kind
-            lines.append(f"| {column.name} | {kind} | {column.unit} | {column.doc} | {column.needs} |")
-        lines.append("")
-    return "\n".join(lines)

@@ -121,15 +121,16 @@ def durations(values: list[Any]) -> Float:
     """``dur`` values (us) as float ns, rounded; NaN where there is none."""
     try:
         numbers = np.array(values, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         numbers = np.array([_number(value) for value in values], np.float64)
-    return np.rint(numbers * 1000.0)
+    with np.errstate(over="ignore"):
+        return np.rint(numbers * 1000.0)
 
 
 def _number(value: Any) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return float("nan")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from npu_advisor.readers.notes import Notes, UnreadableFileError
 from npu_advisor.readers.numbers import Int, ns_from_any, sound_durations
 from npu_advisor.readers.trace_tables import Columns, Trace
 
-_STEP = re.compile(r"^step(\d+)$")
+_STEP = re.compile(r"^step(\d{1,9})$")
+_PAIR = re.compile(r"^(\d{1,9})-(\d{1,9})$")
 _TOTAL = "Total Op Info"
 _MB = 1e6
 # communication.json prints starts as float: some 0.25 us of the digits are gone, more after a spreadsheet.
@@ -38,7 +39,7 @@ def read_json(path: Path) -> Any:
         return json.loads(text, parse_constant=lambda _: None, strict=False)
     except OSError as error:
         raise UnreadableFileError(say("reason.unreadable", error=error.strerror or error)) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnreadableFileError(say("reason.bad_json", error=error)) from error
 
 
@@ -64,25 +65,29 @@ def read_communication(path: Path) -> pd.DataFrame:
 
     Raises UnreadableFileError.
     """
-    rows = []
-    for step, kind, op, info in _entries(read_json(path)):
-        times = info.get("Communication Time Info")
-        if not isinstance(times, dict):
-            continue
-        name, _, group = op.partition("@")
-        start = ns_from_any(times.get("Start Timestamp(us)"))
-        elapsed = _finite(times.get("Elapse Time(ms)"))
-        row = {"name": name, "group": group, "kind": kind, "step_id": step, "start_ns": -1 if start is None else start}
-        row["dur_ns"] = round(elapsed * 1e6) if elapsed >= 0 else 0
-        row["bytes"] = _moved(info.get("Communication Bandwidth Info"))
-        row.update({column: _finite(times.get(f"{title} Time(ms)")) * 1000 for column, title in _TIMES.items()})
-        rows.append(row)
+    made = [communication_row(op, kind, step, info) for step, kind, op, info in _entries(read_json(path))]
+    rows = [row for row in made if row is not None]
     if not rows:
         raise UnreadableFileError(say("reason.no_rows"))
     return pd.DataFrame(rows)
 
 
-def _moved(transports: Any) -> float:
+def communication_row(op: str, kind: str, step: int, info: Mapping[str, Any]) -> dict[str, Any] | None:
+    """One operation as ``read_communication`` gives it; None for an entry without times."""
+    times = info.get("Communication Time Info")
+    if not isinstance(times, dict) or op == _TOTAL:
+        return None
+    name, _, group = op.partition("@")
+    start = ns_from_any(times.get("Start Timestamp(us)"))
+    elapsed = _finite(times.get("Elapse Time(ms)"))
+    row = {"name": name, "group": group, "kind": kind, "step_id": step, "start_ns": -1 if start is None else start}
+    row["dur_ns"] = round(elapsed * 1e6) if elapsed >= 0 else 0
+    row["bytes"] = bytes_moved(info.get("Communication Bandwidth Info"))
+    row.update({column: _finite(times.get(f"{title} Time(ms)")) * 1000 for column, title in _TIMES.items()})
+    return row
+
+
+def bytes_moved(transports: Any) -> float:
     """Bytes over all transports."""
     if not isinstance(transports, dict):
         return math.nan
@@ -101,7 +106,7 @@ def read_links(path: Path) -> Columns:
     rows = []
     for step, kind, op, pairs in _entries(read_json(path)):
         for pair, entry in pairs.items():
-            found = re.match(r"^(\d+)-(\d+)$", pair)
+            found = _PAIR.match(pair)
             if not found or not isinstance(entry, dict):
                 continue
             size, time = _finite(entry.get("Transit Size(MB)")), _finite(entry.get("Transit Time(ms)"))

@@ -50,7 +50,7 @@ class CsvFile:
         """Finite numbers times ``scale``; NaN where there is none or the column is not there."""
         if column not in self.columns:
             return np.full(self.length, np.nan)
-        return floats(self.columns[column]) * scale
+        return floats(self.columns[column], scale)
 
     def ints(self, column: str, missing: int = -1) -> Int:
         """Whole numbers; ``missing`` where there is none or the column is not there."""
@@ -88,6 +88,19 @@ class CsvFile:
             clean[clean == "N/A"] = ""
             category = as_category(clean)
         return category
+
+
+def joined(files: Sequence[CsvFile]) -> CsvFile:
+    """The pieces of one table, one below the other, under the name of the first; a column that one lacks is blank."""
+    if len(files) == 1:
+        return files[0]
+    names = dict.fromkeys(name for file in files for name in file.columns)
+    blank = [np.full(len(file), "", dtype=object) for file in files]
+    columns = {
+        name: np.concatenate([file.columns.get(name, empty) for file, empty in zip(files, blank, strict=True)])
+        for name in names
+    }
+    return CsvFile(files[0].name, columns, sum(map(len, files)), files[0].notes)
 
 
 def read_csv(path: Path, wanted: Mapping[str, Sequence[str]], required: Sequence[str], notes: Notes) -> CsvFile:

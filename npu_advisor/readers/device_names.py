@@ -11,6 +11,8 @@ from npu_advisor.readers.numbers import Int
 
 _COMM = re.compile(r"^(?:hcom_|hccl|lccl)", re.IGNORECASE)
 _COMM_TYPE = re.compile(r"^(?:hcom_|hccl_?|lccl_?)(?P<type>[A-Za-z]+)", re.IGNORECASE)
+# A node of a graph: MindSpore appends its number, ``Default/AllReduce-op534_0``.
+_GRAPH_NODE = re.compile(r"(?:^|/)(?P<type>[^/]+?)-op\d+(?:_\d+)*$")
 COMM_CORES = ("HCCL", "COMMUNICATION")
 # Beginnings of names and task types that do not compute, blanks and underscores removed.
 _NOT_COMPUTE = (
@@ -18,6 +20,7 @@ _NOT_COMPUTE = (
     "NOTIFY",
     "MEMCPY",
     "MEMSETASYNC",
+    "REDUCEASYNC",
     "SDMA",
     "RDMA",
     "PCIEDMA",
@@ -43,6 +46,7 @@ _CORES = {
     "KERNELAICORE": "AI_CORE",
     "KERNELAIVEC": "AI_VECTOR_CORE",
     "KERNELAICPU": "AI_CPU",
+    "STARSCOMMON": "DSA_SQE",
 }
 
 
@@ -53,7 +57,7 @@ def is_comm_name(name: str) -> bool:
 
 def comm_type(name: str) -> str:
     """``hcom_allReduce__586_0_1``, ``HcclAllreduce``, ``lcclAllReduce__7_0_1`` -> ``allReduce``, ``allreduce``, ..."""
-    found = _COMM_TYPE.match(name)
+    found = _COMM_TYPE.match(name) or _GRAPH_NODE.search(name)
     kind = found["type"] if found else name
     return kind[:1].lower() + kind[1:]
 
@@ -87,7 +91,7 @@ def kernel_type(name: str) -> str:
     """Operator type from a kernel's name, for files that write ``N/A``.
 
     ``trans_TransData_12`` -> TransData, ``x_MemSet`` -> MemSet, ``aclnnMm_MatMulCommon_MatMulV2`` -> MatMulV2,
-    ``a/b/Conv2D1`` -> Conv2D.
+    ``a/b/Conv2D1`` -> Conv2D, ``Default/Cast-op239`` -> Cast.
     """
     found = re.match(r"^trans_(.+)_\d+$", name)
     if found:
@@ -96,6 +100,9 @@ def kernel_type(name: str) -> str:
         return "MemSet"
     if name.startswith("aclnn") and "_" in name:
         return name.rpartition("_")[2]
+    node = _GRAPH_NODE.search(name)
+    if node:
+        return node["type"]
     last = name.rpartition("/")[2]
     return last.rstrip("0123456789") or last
 

@@ -11,15 +11,13 @@ from npu_advisor.model.profile import Form, ProfileInfo
 from npu_advisor.readers.comm import read_json
 from npu_advisor.readers.notes import Notes, UnreadableFileError
 
-_RANK_IN_NAME = re.compile(r"^(?:profiler_info|ascend_(?:pytorch|mindspore)_profiler)_(\d+)\.(?:json|db)$")
+_RANK_IN_NAME = re.compile(r"^(?:profiler_info|ascend_(?:pytorch|mindspore)_profiler)_(\d{1,9})\.(?:json|db)$")
 
 
 def whole(value: object) -> int | None:
-    """A rank as the writers give it (7 or "7"); None when it is no number."""
-    try:
-        return int(str(value).strip())
-    except ValueError:
-        return None
+    """A rank as the writers give it (7 or "7"); None when it is no number of at most nine digits."""
+    text = str(value).strip()
+    return int(text) if re.fullmatch(r"-?[0-9]{1,9}", text) else None
 
 
 def rank_in_name(name: str) -> int | None:
@@ -54,6 +52,8 @@ def read_info(path: str, form: Form, rank: int, files: Mapping[str, Path], notes
         with_stack=_switch(common.get("with_stack")),
         record_shapes=_switch(common.get("record_shapes")),
         profile_memory=_switch(common.get("profile_memory")),
+        aic_metrics=_text(experimental.get("_aic_metrics")),
+        activities=tuple(str(name).rpartition(".")[2] for name in _listed(common.get("activities"))),
         schedule={str(key).lstrip("_"): value for key, value in schedule.items() if isinstance(value, int)},
         env={str(key): str(value) for key, value in environment.items() if value is not None},
         metadata={key: value for key, value in metadata.items() if key != "ENV_VARIABLES"},
@@ -74,6 +74,10 @@ def _object(path: Path | None, notes: Notes) -> dict[str, Any]:
 def _sub(loaded: Mapping[str, Any], key: str) -> dict[str, Any]:
     value = loaded.get(key)
     return value if isinstance(value, dict) else {}
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _text(value: object) -> str | None:

@@ -35,16 +35,16 @@ SHAPE_COLUMNS = {
 }
 METRICS = tuple(column.name for column in PIPE_METRICS)
 WANTED: dict[str, tuple[str, ...]] = {
-    "name": ("Name", "Op Name"),
-    "start": ("Start Time(us)", "Task Start Time(us)"),
-    "duration": ("Duration(us)", "Task Duration(us)"),
+    "name": ("Name", "Op Name", "kernel_name"),
+    "start": ("Start Time(us)", "Task Start Time(us)", "task_start(us)", "task_start"),
+    "duration": ("Duration(us)", "Task Duration(us)", "task_time(us)", "task_time"),
     "type": ("Type", "OP Type"),
-    "core": ("Accelerator Core", "Task Type"),
+    "core": ("Accelerator Core", "Task Type", "kernel_type"),
     "state": ("OP State",),
     "step_id": ("Step Id",),
     "model": ("Model ID",),
-    "task": ("Task ID",),
-    "stream": ("Stream ID",),
+    "task": ("Task ID", "task_id"),
+    "stream": ("Stream ID", "stream_id"),
     "wait": ("Wait Time(us)", "Task Wait Time(us)"),
     "block_dim": ("Block Dim", "Block Num"),
     **SHAPE_COLUMNS,
@@ -57,9 +57,15 @@ _OVERRUN_FACTOR = 10
 
 
 def read_kernel_details(path: Path, notes: Notes) -> CsvFile:
-    """The file, ordered by start. Raises UnreadableFileError."""
+    """The file; of msprof's task_time, which lists every device task, what is no wait, copy or event.
+
+    Raises UnreadableFileError.
+    """
     file = read_csv(path, WANTED, ("name", "start", "duration"), notes)
     named = np.array([bool(name.strip()) for name in file.columns["name"]], bool)
+    if path.name.startswith("task_time"):
+        texts, number = pairs(file.texts("name"), file.texts("core"))
+        named &= np.array([is_comm_name(name) or computes(name, core) for name, core in texts], bool)[number]
     return file if named.all() else file.keep(named)
 
 
@@ -81,7 +87,9 @@ def kernels_of_file(file: CsvFile, trace: Trace | None, notes: Notes) -> tuple[C
     file = CsvFile(file.name, {name: values[order] for name, values in file.columns.items()}, len(file), notes)
     columns: Columns = {"name": file.texts("name"), "start_ns": start[order]}
     stream = file.ints("stream")
-    columns["dur_ns"] = _durations(file, columns["name"], columns["start_ns"], stream, notes)
+    columns["dur_ns"], bad = _durations(file, columns["name"], columns["start_ns"], stream, notes)
+    if bad.any():
+        columns["bad_duration"] = bad
     slices = np.full(len(file), -1, np.int64)
     if trace is not None and trace.hardware:
         hardware = trace.hardware
@@ -101,7 +109,7 @@ def kernels_of_file(file: CsvFile, trace: Trace | None, notes: Notes) -> tuple[C
     for name in ("state", *SHAPE_COLUMNS):
         texts = file.texts(name)
         if name != "state":
-            texts = relabel(texts, map(_plain, texts.categories))
+            texts = relabel(texts, map(plain_shapes, texts.categories))
         if len(texts.categories):
             columns[name] = texts
     for name in METRICS:
@@ -112,7 +120,7 @@ def kernels_of_file(file: CsvFile, trace: Trace | None, notes: Notes) -> tuple[C
     return columns, slices
 
 
-def _plain(shapes: str) -> str:
+def plain_shapes(shapes: str) -> str:
     """Shapes and formats without the quotes that are part of the cell, and without the older ``FORMAT_`` prefix."""
     return shapes.strip('"').replace("FORMAT_", "")
 
@@ -158,14 +166,15 @@ def _cores(columns: Columns, file: CsvFile, trace: Trace | None, slices: Int) ->
         columns["core"] = texts
 
 
-def _durations(file: CsvFile, names: pd.Categorical, start: Int, stream: Int, notes: Notes) -> Int:
+def _durations(file: CsvFile, names: pd.Categorical, start: Int, stream: Int, notes: Notes) -> tuple[Int, Bool]:
+    """Durations in ns, 0 where the file's own is impossible, and where that is."""
     duration, bad = sound_durations(*file.durations("duration"))
     overrun = overruns(start, duration, stream)
     if bad.any() or overrun.any():
         rows = np.flatnonzero(bad | overrun)
         which = sorted({str(names[row]) for row in rows})
         notes.say("bad_duration", "warning", file.name, count=len(rows), rows=len(file), names=some(which))
-    return np.where(overrun, 0, duration)
+    return np.where(overrun, 0, duration), bad | overrun
 
 
 def overruns(start: Int, duration: Int, stream: Int) -> Bool:
@@ -228,6 +237,8 @@ def _kernels_of_trace(trace: Trace, slices: Int, notes: Notes) -> Columns:
         "core": relabel(types, map(core_name, types.categories)),
         "dur_ns": np.where(bad, 0, hardware["dur_ns"]),
     }
+    if bad.any():
+        columns["bad_duration"] = bad
     columns.update({name: hardware[name] for name in ("start_ns", "track", "stream", "task", "model", "connection")})
     for name in ("name", "type", "core"):
         columns[name] = columns[name].remove_unused_categories()

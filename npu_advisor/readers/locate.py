@@ -6,23 +6,28 @@ import difflib
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from npu_advisor.base.errors import ProfileError
 from npu_advisor.base.messages import say
 from npu_advisor.model.profile import Diagnostic, Form
+from npu_advisor.readers.cluster import ROLES as CLUSTER_ROLES
+from npu_advisor.readers.cluster import cluster_ranks
 from npu_advisor.readers.comm import read_json
-from npu_advisor.readers.info import rank_of
+from npu_advisor.readers.info import rank_in_name, rank_of
+from npu_advisor.readers.msprof import OUTPUT as MSPROF_OUTPUT
+from npu_advisor.readers.msprof import PROF, MsprofFiles, device_info, msprof_below, msprof_files
 from npu_advisor.readers.notes import Notes, UnreadableFileError, some
-from npu_advisor.readers.trace_blocks import looks_like_trace
+from npu_advisor.readers.sqlite_file import is_database
+from npu_advisor.readers.trace_blocks import trace_form
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
 MAX_DEPTH = 6
 # Role -> names of the file in an output folder; the first that is there is used.
 _ROLES: dict[str, str] = {
     "trace": r"trace_view\.json(\.gz)?",
-    "kernel_details": r"kernel_details\.csv",
+    "kernel_details": r"kernel_details\.csv|op_summary\.csv",
     "operator_details": r"operator_details\.csv",
     "operator_memory": r"operator_memory\.csv",
     "memory_record": r"memory_record\.csv",
@@ -36,12 +41,13 @@ _ROLES: dict[str, str] = {
     "communication_matrix": r"communication_matrix\.json",
     "db": r"ascend_(pytorch|mindspore)_profiler(_\d+)?\.db",
 }
+_ANALYSIS = {"analysis": r"(analysis|communication_analyzer)\.db"}
 _INFO_ROLES = {"info": r"profiler_info(_\d+)?\.json", "metadata": r"profiler_metadata\.json"}
-_OP_SUMMARY = re.compile(r"op_summary(_slice)?(_\d+)+\.csv|op_summary\.csv")
 # One of these makes a folder a profile; the others alone may be anything.
 _TELLING = ("trace", "kernel_details", "operator_details", "step_trace", "operator_memory", "memory_record", "db")
 _RAW = re.compile(r"PROF_\d+_\d+_\w+|FRAMEWORK")
 _OP_ARGS = re.compile(r".*_op_args?")
+_MINDSPORE = re.compile(r".*_ascend_ms|ascend_mindspore_profiler.*")
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,8 @@ class RankSource:
     """The files of one rank: ``path`` is its folder (or the one file given), ``output`` the folder that holds them.
 
     ``files`` maps a role (trace, kernel_details, info, ...) to a file; ``rank_hint`` is -1 when unknown; ``remarks``
-    are what the search has to say, to be shown with this rank.
+    are what the search has to say, to be shown with this rank; ``parts`` are the further pieces of a role, which belong
+    behind its file.
     """
 
     path: Path
@@ -58,6 +65,7 @@ class RankSource:
     form: Form
     rank_hint: int = -1
     remarks: tuple[Diagnostic, ...] = ()
+    parts: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -71,45 +79,107 @@ class _Found:
 
     sources: list[RankSource] = field(default_factory=list)
     raw: list[Path] = field(default_factory=list)
-    databases: list[Path] = field(default_factory=list)
     op_args: list[Path] = field(default_factory=list)
-    traces: list[Path] = field(default_factory=list)
+    traces: list[RankSource] = field(default_factory=list)
+    cluster: list[RankSource] = field(default_factory=list)
     files: int = 0
 
 
 def locate(path: Path) -> list[RankSource]:
     """Every rank under ``path``, ordered by rank: a rank folder, its output folder, one file, or any folder above.
 
-    Raises ProfileError (``code``: not_found, nothing_found, not_parsed_profile, db_form, op_args, unknown_file).
+    Raises ProfileError (``code``: not_found, nothing_found, not_parsed_profile, op_args, unknown_file).
     """
     path = Path(path)
     if not path.exists():
         raise _not_there(path)
     if path.is_file():
-        return [_one_file(path)]
+        return _one_file(path)
     found = _walk(path)
     if not found.sources:
-        found.sources = [_source(trace, None, {"trace": trace}, "trace") for trace in found.traces]
+        found.sources, found.traces = found.traces, []
+    if not found.sources:
+        found.sources, found.cluster = found.cluster, []
     if not found.sources:
         raise _nothing(path, found)
     sources = sorted(found.sources, key=lambda source: (source.rank_hint < 0, source.rank_hint, str(source.path)))
     remarks = _left_out(found)
     if remarks:
-        first = sources[0]
-        sources[0] = RankSource(first.path, first.output, first.files, first.form, first.rank_hint, remarks)
+        sources[0] = replace(sources[0], remarks=(*remarks, *sources[0].remarks))
     return sources
 
 
-def _one_file(path: Path) -> RankSource:
+def raw_folders(path: Path) -> list[Path]:
+    """The folders at and under ``path`` with a recording of torch_npu that was never parsed."""
+    found = _walk(path).raw if path.is_dir() else []
+    return [folder for folder in found if not _is_of_msprof(folder)]
+
+
+def _one_file(path: Path) -> list[RankSource]:
     name = path.name.lower()
     if name.endswith(".db"):
-        raise ProfileError(path, say("error.db_form", path=path), do=say("do.db_form"), code="db_form")
+        return [_one_database(path)]
+    if path.name in CLUSTER_ROLES.values() and (ranks := _cluster(path, {path.name: path})):
+        return ranks
     if name.endswith(".csv"):
-        roles = _roles({path.name: path}, _ROLES) or {"kernel_details": path}
-        return _source(path, None, roles, "csv")
-    if looks_like_trace(path):
-        return _source(path, None, {"trace": path}, "trace")
+        exported = msprof_files(path.parent, {path.name: path})
+        roles = exported.files if exported else _roles({path.name: path}, _ROLES) or {"kernel_details": path}
+        return [_source(path, None, roles, "csv")]
+    if form := trace_form(path):
+        return [_source(path, None, {"trace": path}, form)]
     raise ProfileError(path, say("error.unknown_file", path=path), do=say("do.inputs"), code="unknown_file")
+
+
+def _cluster(folder: Path, files: Mapping[str, Path]) -> list[RankSource]:
+    """One source for every rank that the cluster tool's output speaks of."""
+    roles = {role: files[name] for role, name in CLUSTER_ROLES.items() if name in files}
+    if not roles:
+        return []
+    notes = Notes()
+    notes.say("ledger_only", "warning", next(iter(roles.values())).name)
+    sources = [RankSource(folder, folder, roles, "csv", rank) for rank in cluster_ranks(roles)]
+    return [replace(source, remarks=tuple(notes)) for source in sources[:1]] + sources[1:]
+
+
+def _exported(home: Path, found: MsprofFiles) -> RankSource:
+    """A source of what msprof exported."""
+    info = device_info(found)
+    files = {**found.files, "info": info} if info else found.files
+    notes = Notes()
+    notes.say("msprof_output", "info", home.name)
+    return replace(_source(home, found.folder, files, "msprof"), parts=found.parts, remarks=tuple(notes))
+
+
+def _one_database(path: Path) -> RankSource:
+    """A database by its own path; it has the small files beside it where they can only be its own."""
+    if re.fullmatch(_ANALYSIS["analysis"], path.name):
+        return _source(path, None, {"analysis": path}, "db")
+    inner = _listing(path.parent)[1] if re.fullmatch(_ROLES["db"], path.name) else {}
+    beside = _listing(path.absolute().parent.parent)[1] if path.absolute().parent.name == OUTPUT else {}
+    own = next((found.files for found in _databases(path, None, beside, inner) if found.files["db"] == path), {})
+    return _source(path, None, {**own, "db": path}, "db")
+
+
+def _databases(home: Path, place: Path | None, beside: dict[str, Path], inner: dict[str, Path]) -> list[RankSource]:
+    """The databases in one folder, each a rank of its own; role ``text`` is a text file that is passed over."""
+    names = sorted(name for name in inner if re.fullmatch(_ROLES["db"], name))
+    text = [path for role, path in _roles(inner, _ROLES).items() if role in _TELLING and role != "db"]
+    wanted, sources = {**_INFO_ROLES, **_ANALYSIS}, []
+    for name in names:
+        if len(names) > 1:
+            wanted = {"info": rf"profiler_info_{rank_in_name(name)}\.json"}
+        files = {"db": inner[name], **_roles({**beside, **inner}, wanted)}
+        if text:
+            files["text"] = text[0]
+        sources.append(_source(home if len(names) == 1 else inner[name], place, files, "db"))
+    return sources
+
+
+def _prefers_database(roles: Mapping[str, Path]) -> bool:
+    """Whether the database says most: without a trace beside it, unless it is none and there is a table of kernels."""
+    if "db" not in roles or "trace" in roles:
+        return False
+    return "kernel_details" not in roles or is_database(roles["db"])
 
 
 def _source(path: Path, output: Path | None, files: Mapping[str, Path], form: Form) -> RankSource:
@@ -120,7 +190,11 @@ def _source(path: Path, output: Path | None, files: Mapping[str, Path], form: Fo
         except UnreadableFileError:
             info = None  # read_rank reads it again and says so
     names = [file.name for file in files.values()]
-    return RankSource(path, output, dict(files), form, rank_of(info, names))
+    notes = Notes()
+    written_by = info if isinstance(info, dict) else {}
+    if any(map(_MINDSPORE.fullmatch, [path.name, *names])) or {"mindspore_version", "ms_version"} & set(written_by):
+        notes.say("mindspore_profile", "warning", path.name)
+    return RankSource(path, output, dict(files), form, rank_of(info, names), tuple(notes))
 
 
 def _walk(root: Path) -> _Found:
@@ -138,13 +212,19 @@ def _walk(root: Path) -> _Found:
             found.op_args.append(folder)
             continue
         output = next((entry for entry in folders if entry.name == OUTPUT), None)
-        _classify(folder, files, output, folders, found)
+        whole = _classify(folder, files, output, folders, found)
         if output is not None:
             seen.add(os.path.realpath(output))
-        if depth < MAX_DEPTH:
-            below = [entry for entry in folders if not _RAW.fullmatch(entry.name) and not entry.name.startswith(".")]
+        if depth < MAX_DEPTH and not whole:
+            raw = output is not None or folder in found.raw
+            below = [entry for entry in folders if _is_open(entry, raw) and not entry.name.startswith(".")]
             stack += [(entry, depth + 1) for entry in sorted(below, reverse=True)]
     return found
+
+
+def _is_open(folder: Path, raw: bool) -> bool:
+    """Whether to look into ``folder``; what msprof left beside a torch profile is a part of that, or not parsed."""
+    return folder.name != "FRAMEWORK" and not (raw and PROF.fullmatch(folder.name))
 
 
 def _listing(folder: Path) -> tuple[list[Path], dict[str, Path]]:
@@ -156,27 +236,59 @@ def _listing(folder: Path) -> tuple[list[Path], dict[str, Path]]:
     return folders, {entry.name: entry for entry in entries if entry.is_file()}
 
 
-def _classify(folder: Path, files: dict[str, Path], output: Path | None, folders: list[Path], found: _Found) -> None:
-    """Take ``folder`` as a profile, a raw or a database-only one; else note the bare traces in it."""
+def _classify(folder: Path, files: dict[str, Path], output: Path | None, folders: list[Path], found: _Found) -> bool:
+    """Take ``folder`` as a profile or a raw one; else note the bare traces in it.
+
+    True when the folders below are a part of what was taken.
+    """
     inner = _listing(output)[1] if output is not None else files
     roles = _roles(inner, _ROLES)
-    roles.setdefault("kernel_details", next((inner[name] for name in inner if _OP_SUMMARY.fullmatch(name)), Path()))
-    if roles["kernel_details"] == Path():
-        del roles["kernel_details"]
-    text = [role for role in _TELLING if role in roles and role != "db"]
-    if text and ("db" not in roles or {"trace", "kernel_details"} & set(text)):
+    beside_torch = output is not None or (folder / "FRAMEWORK").is_dir() or bool(_roles(files, _INFO_ROLES))
+    exported = [] if beside_torch else _msprof(folder)
+    tables = msprof_files(folder, inner) if "trace" not in roles and not exported else None
+    if tables is not None and "trace" not in tables.files:
+        roles = {**tables.files, **roles}
+    if exported:
+        found.sources += [_exported(folder, entry) for entry in exported]
+    elif any(role in roles for role in _TELLING):
         home = folder.parent if output is None and folder.name == OUTPUT else folder
         beside = files if home == folder else _listing(home)[1]
-        roles.update(_roles({**beside, **inner}, _INFO_ROLES))
         place = folder if output is None else output
-        found.sources.append(_source(home, place, roles, _form(roles)))
-    elif "db" in roles:
-        found.databases.append(folder)
-    elif any(_RAW.fullmatch(entry.name) for entry in folders):
+        if _prefers_database(roles):
+            found.sources += _databases(home, place, beside, inner)
+            return False
+        roles.update(_roles({**beside, **inner}, _INFO_ROLES))
+        source = _source(home, place, roles, _form(roles))
+        found.sources.append(replace(source, parts=tables.parts) if tables else source)
+    elif _is_raw(folder, folders, beside_torch):
         found.raw.append(folder)
+    elif cluster := _cluster(folder, files):
+        found.cluster += cluster
     else:
-        jsons = [path for name, path in files.items() if re.fullmatch(r".*\.json(\.gz)?", name)]
-        found.traces += [path for path in jsons if looks_like_trace(path)]
+        found.traces += _traces(files)
+    return bool(exported)
+
+
+def _msprof(folder: Path) -> list[MsprofFiles]:
+    """What msprof exported into ``folder``, where that is one of its own: one table in any other is just that."""
+    below = msprof_below(folder)
+    if PROF.fullmatch(folder.name) or folder.name == MSPROF_OUTPUT:
+        return below
+    return [entry for entry in below if "trace" in entry.files]
+
+
+def _is_raw(folder: Path, folders: list[Path], beside_torch: bool) -> bool:
+    """Whether ``folder`` is a recording that was never parsed, or the folder of such recordings of msprof."""
+    if PROF.fullmatch(folder.name):
+        return not msprof_below(folder)
+    records = [entry for entry in folders if _RAW.fullmatch(entry.name)]
+    return bool(records) and (beside_torch or not any(map(msprof_below, records)))
+
+
+def _traces(files: Mapping[str, Path]) -> list[RankSource]:
+    jsons = [path for name, path in files.items() if re.fullmatch(r".*\.json(\.gz)?", name)]
+    forms = [(path, trace_form(path)) for path in jsons]
+    return [_source(path, None, {"trace": path}, form) for path, form in forms if form is not None]
 
 
 def _roles(files: Mapping[str, Path], patterns: Mapping[str, str]) -> dict[str, Path]:
@@ -197,10 +309,13 @@ def _form(roles: Mapping[str, Path]) -> Form:
 
 def _left_out(found: _Found) -> tuple[Diagnostic, ...]:
     notes = Notes()
-    for code, folders in (("not_parsed_profile", found.raw), ("db_form", found.databases)):
-        if folders:
-            names = some([folder.name for folder in folders])
-            notes.say(code, "warning", str(folders[0]), f"{code}_skipped", count=len(folders), names=names)
+    if found.raw:
+        names, code = some([folder.name for folder in found.raw]), "not_parsed_profile"
+        notes.say(code, "warning", str(found.raw[0]), f"{code}_skipped", count=len(found.raw), names=names)
+    if found.cluster:
+        notes.say("cluster_output_skipped", "info", str(found.cluster[0].path))
+    if found.op_args:
+        notes.say("op_args", "info", str(found.op_args[0]))
     return tuple(notes)
 
 
@@ -224,16 +339,7 @@ def _nearest(path: Path) -> Path | None:
 
 def _nothing(path: Path, found: _Found) -> ProfileError:
     if found.raw:
-        names = some(sorted(entry.name for entry in _listing(found.raw[0])[0] if _RAW.fullmatch(entry.name)))
-        do = say("do.analyse", path=path)
-        what, seen = say("error.not_parsed", path=path), say("found.raw_only", names=names)
-        if not (found.raw[0] / "FRAMEWORK").is_dir():
-            return ProfileError(path, say("error.msprof", path=path), seen, say("do.msprof"), code="not_parsed_profile")
-        return ProfileError(path, what, seen, do, code="not_parsed_profile")
-    if found.databases:
-        names = some([folder.name for folder in found.databases])
-        what, seen = say("error.db_form", path=path), say("found.databases", names=names)
-        return ProfileError(path, what, seen, say("do.db_form"), code="db_form")
+        return _not_parsed(path, found.raw[0])
     if found.op_args:
         return ProfileError(path, say("error.op_args", path=path), None, say("do.op_args"), code="op_args")
     near = _nearest(path.absolute())
@@ -247,6 +353,28 @@ def _nothing(path: Path, found: _Found) -> ProfileError:
     )
 
 
+def _is_of_msprof(raw: Path) -> bool:
+    """Whether a raw recording has nothing of the framework's, which is what torch_npu's parser works on."""
+    folders, files = _listing(raw)
+    return not ({OUTPUT, "FRAMEWORK"} & {entry.name for entry in folders} or _roles(files, _INFO_ROLES))
+
+
+def _not_parsed(path: Path, raw: Path) -> ProfileError:
+    folders = _listing(raw)[0]
+    names = some(sorted(entry.name for entry in folders if _RAW.fullmatch(entry.name)) or [raw.name])
+    unfinished = any(entry.name == OUTPUT for entry in folders)
+    seen = say("found.unfinished" if unfinished else "found.raw_only", names=names)
+    if _is_of_msprof(raw):
+        return ProfileError(
+            path, say("error.msprof", path=path), None, say("do.msprof", path=path), code="not_parsed_profile"
+        )
+    do = say("do.analyse", path=str(path).replace("\\", "\\\\").replace("'", "\\'"))
+    return ProfileError(path, say("error.not_parsed", path=path), seen, do, code="not_parsed_profile")
+
+
 def iter_files(source: RankSource) -> Iterator[Path]:
     """The files that reading ``source`` opens."""
-    yield from (path for role, path in source.files.items() if role != "db")
+    passed_over = "text" if source.form == "db" else "db"
+    yield from (path for role, path in source.files.items() if role != passed_over)
+    for pieces in source.parts.values():
+        yield from pieces

@@ -116,8 +116,8 @@ def ns_from_any(value: object) -> int | None:
     return whole * 1000 + round((value - whole) * 1000)
 
 
-def floats(values: Sequence[Any] | npt.NDArray[Any]) -> Float:
-    """Text to float64; anything that is not a finite number is NaN."""
+def floats(values: Sequence[Any] | npt.NDArray[Any], scale: float = 1.0) -> Float:
+    """Text to float64 times ``scale``; what is no finite number, before or after, is NaN."""
     cells = np.asarray(values, dtype=object)
     try:
         result = cells.astype(np.float64)
@@ -127,6 +127,8 @@ def floats(values: Sequence[Any] | npt.NDArray[Any]) -> Float:
         stripped = pd.Series([str(cells[row]).strip() for row in unread], dtype=object)
         numbers[unread] = pd.to_numeric(stripped, errors="coerce").to_numpy(np.float64)
         result = numbers
+    with np.errstate(over="ignore"):
+        result = result * scale
     return np.where(np.isfinite(result), result, np.nan)
 
 

@@ -5,7 +5,9 @@ A file that cannot be read costs its own table and is reported; the rank is refu
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,15 +18,19 @@ from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
 from npu_advisor.model.profile import Profile, ProfileInfo
 from npu_advisor.model.table import Table
+from npu_advisor.readers.cluster import ledger_steps, read_cluster_comms, read_ledger
 from npu_advisor.readers.comm import comm_table, read_communication, read_links
-from npu_advisor.readers.csvfile import CsvFile
+from npu_advisor.readers.csvfile import CsvFile, joined
 from npu_advisor.readers.info import read_info
 from npu_advisor.readers.kernels import comm_rows, device_tables, kernels_of_file, read_kernel_details
+from npu_advisor.readers.kineto import read_kineto
 from npu_advisor.readers.locate import RankSource, iter_files
-from npu_advisor.readers.notes import Notes, UnreadableFileError
+from npu_advisor.readers.msprof import put_iterations, read_iterations
+from npu_advisor.readers.notes import Notes, UnreadableFileError, some
 from npu_advisor.readers.numbers import Int
-from npu_advisor.readers.tables import READERS
-from npu_advisor.readers.trace import read_trace
+from npu_advisor.readers.sqlite import read_database
+from npu_advisor.readers.tables import READERS, read_frees
+from npu_advisor.readers.trace import KinetoTraceError, read_trace
 from npu_advisor.readers.trace_tables import Columns, Trace
 
 Progress = Callable[[int, int], None]
@@ -32,22 +38,28 @@ _OF_TRACE = (
     *("ops", "frames", "enqueues", "dequeues", "apis", "tasks", "comm_tasks", "overlap", "counters", "gcs"),
     *("flow_points", "tracks"),
 )
+# A trace without an end that changed this recently may have a writer that still runs.
+_FRESH_S = 60
 
 
 def read_rank(source: RankSource, progress: Progress | None = None) -> Profile:
     """The profile of one rank with the raw tables of the schema; ``graph.links`` adds the link columns.
 
     ``progress`` gets (bytes done, bytes in all).  Rows with times are in start order; a time that a file has lost is
-    -1.  Raises ProfileError when no file could be read (``unreadable``), none holds a row (``no_events``) or the
-    trace is a GPU's (``gpu_trace``).
+    -1.  Raises ProfileError when no file could be read (``unreadable``, ``db_damaged``) or none holds a row
+    (``no_events``).
     """
-    return _Rank(source, progress).read()
+    try:
+        return _Rank(source, progress).read()
+    except KinetoTraceError:
+        return _Rank(replace(source, form="kineto"), progress).read()
 
 
 class _Rank:
     def __init__(self, source: RankSource, progress: Progress | None) -> None:
         self.source, self.progress = source, progress
         self.sizes = {path: _size(path) for path in iter_files(source)}
+        self.before = {path: _state(path) for path in self.sizes}
         self.total, self.done = sum(self.sizes.values()), 0
         self.notes = Notes(source.remarks)
         self.columns: dict[str, Columns] = {}
@@ -57,16 +69,45 @@ class _Rank:
     def read(self) -> Profile:
         source = self.source
         info = read_info(str(source.path), source.form, source.rank_hint, source.files, self.notes)
+        if source.form == "db":
+            info = self._database(info)
         self._remark_on_input(info)
+        if source.form == "db":
+            return self._finished(info)
+        if source.form == "kineto":
+            return self._finished(self._kineto(info))
         trace = self._trace()
         details = self._details()
         self._device(trace, details)
+        self._iterations(trace)
         for role, (table, reader) in READERS.items():
             self._simple(role, table, reader)
+        if "allocs" in self.columns:
+            self._simple("operator_memory", "frees", read_frees)
         self._links()
         if trace is not None and not trace.slices:
             self.notes.say("no_events", "warning", trace.file)
+        self._cluster(info.rank)
+        self._steps_of_ledger()
+        return self._finished(info)
+
+    def _database(self, info: ProfileInfo) -> ProfileInfo:
+        """Read the database; ``info`` with what it adds."""
+        read: dict[Path, int] = {}
+
+        def progress(path: Path, share: float) -> None:
+            read[path] = int(self.sizes.get(path, 0) * share)
+            self._tell(sum(read.values()))
+
+        content = read_database(self.source.files, info, self.notes, progress)
+        self.columns.update(content.columns)
+        self.absent.update(content.absent)
+        self.read_any = True
+        return content.info
+
+    def _finished(self, info: ProfileInfo) -> Profile:
         self._refuse_nothing()
+        self._still_written()
         self._tell(self.total)
         tables = {name: Table.build(name, columns, info.rank) for name, columns in self.columns.items()}
         profile = Profile(info, tables, self.notes)
@@ -75,7 +116,9 @@ class _Rank:
 
     def _remark_on_input(self, info: ProfileInfo) -> None:
         source = self.source
-        if "db" in source.files:
+        if source.form == "db" and "text" in source.files:
+            self.notes.say("duplicate_export_forms", "info", source.files["text"].name, "duplicate_export_forms_db")
+        elif source.form != "db" and "db" in source.files:
             self.notes.say("duplicate_export_forms", "info", source.files["db"].name)
         if source.form == "trace":
             self.notes.say("trace_only_input", "warning", source.files["trace"].name)
@@ -101,7 +144,8 @@ class _Rank:
             return None
         done = self.done
         try:
-            trace = read_trace(path, self.notes, lambda read: self._tell(done + read))
+            more = self.source.parts.get("trace", ())
+            trace = read_trace(path, self.notes, lambda read: self._tell(done + read), more)
         except UnreadableFileError as error:
             self._give_up(path, error.reason, *_OF_TRACE)
             return None
@@ -111,19 +155,100 @@ class _Rank:
         self.columns.update(trace.tables)
         return trace
 
+    def _kineto(self, info: ProfileInfo) -> ProfileInfo:
+        path, done = self.source.files["trace"], self.done
+        try:
+            trace = read_kineto(path, self.notes, lambda read: self._tell(done + read))
+        except UnreadableFileError as error:
+            self._give_up(path, error.reason, *_OF_TRACE)
+            return info
+        self.read_any = True
+        self.columns.update(trace.tables)
+        return replace(
+            info,
+            rank=info.rank if info.rank >= 0 else trace.rank,
+            device=trace.device,
+            device_kind=trace.device_kind,
+            with_stack=trace.with_stack,
+            record_shapes=trace.record_shapes,
+            profile_memory=trace.profile_memory,
+        )
+
+    def _iterations(self, trace: Trace | None) -> None:
+        """Steps from the iterations that msprof marks, where the framework marked none."""
+        marks = trace.iterations if trace is not None else {}
+        path = self.source.files.get("iterations")
+        if path is not None and not marks:
+            try:
+                marks = read_iterations(path, self.notes)
+            except UnreadableFileError as error:
+                self._give_up(path, error.reason, "steps")
+            finally:
+                self._finish(path)
+        if marks and len(marks["number"]) and "ops" not in self.columns:
+            put_iterations(self.columns, marks)
+
+    def _cluster(self, rank: int) -> None:
+        files = self.source.files
+        if "cluster_step_trace" in files:
+            self._simple("cluster_step_trace", "step_trace", lambda path, notes: read_ledger(path, rank, notes))
+        path = files.get("cluster_communication")
+        if path is None:
+            return
+        try:
+            reported = read_cluster_comms(path, rank)
+        except UnreadableFileError as error:
+            self._give_up(path, error.reason, "comms")
+            return
+        finally:
+            self._finish(path)
+        self.read_any = True
+        comms, _ = comm_table(None, None, reported, self.notes)
+        if comms is not None:
+            self.columns["comms"] = comms
+
+    def _steps_of_ledger(self) -> None:
+        """Where only the writer's own ledger tells of the steps, that is what there is to show."""
+        timed = {"ops", "kernels", "frames", "dequeues", "steps"} & set(self.columns)
+        if "step_trace" in self.columns and not timed:
+            self.columns["steps"] = ledger_steps(self.columns["step_trace"])
+            if "step_trace" in self.source.files:
+                self.notes.say("ledger_only", "warning", self.source.files["step_trace"].name)
+
+    def _still_written(self) -> None:
+        """Say so when a file changed while it was read, or has no end and changed a moment ago."""
+        changed = [path.name for path, state in self.before.items() if _state(path) != state]
+        if changed:
+            self.notes.say("still_written", "warning", changed[0], names=some(changed))
+            return
+        cut = {note.file for note in self.notes if note.code == "trace_truncated"}
+        output = self.source.output
+        if not cut or (output is not None and (output / "analyse.done").exists()):
+            return
+        for path, (_, changed_ns) in self.before.items():
+            age = time.time() - changed_ns / 1e9
+            if path.name in cut and 0 <= age < _FRESH_S:
+                self.notes.say("still_written", "warning", path.name, "still_written_cut", seconds=round(age))
+
     def _details(self) -> CsvFile | None:
         path = self.source.files.get("kernel_details")
         if path is None:
             return None
+        pieces = [self._piece(piece) for piece in (path, *self.source.parts.get("kernel_details", ()))]
+        read = [piece for piece in pieces if piece is not None]
+        if not read:
+            return None
+        self.read_any = True
+        return joined(read)
+
+    def _piece(self, path: Path) -> CsvFile | None:
         try:
-            file = read_kernel_details(path, self.notes)
+            return read_kernel_details(path, self.notes)
         except UnreadableFileError as error:
             self._give_up(path, error.reason, "kernels", "comms")
             return None
         finally:
             self._finish(path)
-        self.read_any = True
-        return file
 
     def _device(self, trace: Trace | None, details: CsvFile | None) -> None:
         """kernels, tasks and comms from whichever of kernel_details, trace and communication.json there are."""
@@ -220,6 +345,15 @@ class _Rank:
             )
             raise ProfileError(path, say("error.unreadable", path=path), found, say("do.inputs"), code="unreadable")
         raise ProfileError(path, say("error.no_events", path=path), None, say("do.no_events"), code="no_events")
+
+
+def _state(path: Path) -> tuple[int, int]:
+    """Size and time of the last change (ns), by which a change shows."""
+    try:
+        state = path.stat()
+    except OSError:
+        return 0, 0
+    return state.st_size, state.st_mtime_ns
 
 
 def _size(path: Path) -> int:

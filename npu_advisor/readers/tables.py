@@ -14,6 +14,7 @@ from npu_advisor.readers.numbers import Bool
 from npu_advisor.readers.trace_tables import Columns
 
 KB, MB = 1024.0, 1024.0 * 1024.0
+_UNITS = {"KB": KB, "MB": MB}
 
 
 def _by_start(columns: Columns) -> Columns:
@@ -35,9 +36,9 @@ def read_allocs(path: Path, notes: Notes) -> Columns:
     A row without an allocation time, or of negative size, frees what was allocated before the window: no allocation.
     """
     wanted = {
-        "name": ("Name",),
+        "name": ("Name", "Operator"),
         "size": ("Size(KB)",),
-        "start": ("Allocation Time(us)",),
+        "start": ("Allocation Time(us)", "Timestamp(us)"),
         "release": ("Release Time(us)",),
     }
     file = read_csv(path, wanted, ("name", "size", "start"), notes)
@@ -60,21 +61,27 @@ def read_allocs(path: Path, notes: Notes) -> Columns:
     )
 
 
+def read_frees(path: Path, notes: Notes) -> Columns:
+    """``frees`` from operator_memory.csv: the rows that :func:`read_allocs` leaves out for want of an allocation."""
+    wanted = {"name": ("Name", "Operator"), "size": ("Size(KB)",), "release": ("Release Time(us)",)}
+    file = read_csv(path, wanted, ("name", "size"), notes)
+    file = file.keep(file.floats("size", KB) < 0)
+    return {"name": file.texts("name"), "size_bytes": -file.floats("size", KB), "start_ns": file.times("release")}
+
+
 def read_memory(path: Path, notes: Notes) -> Columns:
-    """``memory`` from memory_record.csv, in time order."""
-    wanted = {
-        "component": ("Component",),
-        "start": ("Timestamp(us)",),
-        "allocated_bytes": ("Total Allocated(MB)",),
-        "reserved_bytes": ("Total Reserved(MB)",),
-        "active_bytes": ("Total Active(MB)",),
-    }
+    """``memory`` from memory_record.csv, in time order; torch_npu counts in MB, msprof in KB."""
+    totals = {"allocated": "Total Allocated", "reserved": "Total Reserved", "active": "Total Active"}
+    wanted = {"component": ("Component",), "start": ("Timestamp(us)",)}
+    for unit in _UNITS:
+        wanted.update({f"{name}_{unit}": (f"{title}({unit})",) for name, title in totals.items()})
     file = read_csv(path, wanted, ("component", "start"), notes)
     file = file.keep(_filled(file, "component"))
     columns: Columns = {"component": file.texts("component"), "start_ns": file.times("start")}
-    for name in ("allocated_bytes", "reserved_bytes", "active_bytes"):
-        if name in file:
-            columns[name] = file.floats(name, MB)
+    for unit, size in _UNITS.items():
+        columns.update(
+            {f"{name}_bytes": file.floats(f"{name}_{unit}", size) for name in totals if f"{name}_{unit}" in file}
+        )
     return _by_start(columns)
 
 
@@ -101,14 +108,24 @@ _LEDGER = {
 }
 
 
+LEDGER_TITLES: dict[str, tuple[str, ...]] = {
+    "step_id": ("Step", "Step Id"),
+    **{name: (title,) for name, title in _LEDGER.items()},
+    "exclude_receive": ("Communication(Not Overlapped and Exclude Receive)",),
+}
+
+
 def read_step_trace(path: Path, notes: Notes) -> Columns:
     """``step_trace`` from step_trace_time.csv; a time below zero is the writer's slip and becomes 0, with a remark."""
-    wanted = {"step_id": ("Step", "Step Id"), **{name: (title,) for name, title in _LEDGER.items()}}
-    wanted["exclude_receive"] = ("Communication(Not Overlapped and Exclude Receive)",)
-    file = read_csv(path, wanted, ("compute_us",), notes)
+    file = read_csv(path, LEDGER_TITLES, ("compute_us",), notes)
     file = file.keep(_filled(file, "compute_us"))
     if not len(file):
         raise UnreadableFileError(say("reason.no_rows"))
+    return ledger_columns(file, notes)
+
+
+def ledger_columns(file: CsvFile, notes: Notes) -> Columns:
+    """``step_trace`` of a file read with ``LEDGER_TITLES``."""
     columns: Columns = {"step_id": file.ints("step_id")}
     negative = []
     for name in (*_LEDGER, "exclude_receive"):
@@ -116,7 +133,7 @@ def read_step_trace(path: Path, notes: Notes) -> Columns:
             continue
         values = file.floats(name)
         if (values < 0).any():
-            negative.append(f"{wanted[name][0]} {np.nanmin(values):g}")
+            negative.append(f"{LEDGER_TITLES[name][0]} {np.nanmin(values):g}")
         if name in _LEDGER:
             columns[name] = np.where(values < 0, 0.0, values)
     if negative:

@@ -7,7 +7,7 @@ turned into arrays block by block.  A bad escape, NaN, bytes that are not UTF-8 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,21 @@ import numpy as np
 
 from npu_advisor.base.messages import say
 from npu_advisor.readers.notes import Notes, UnreadableFileError
-from npu_advisor.readers.trace_blocks import EventBlocks, gpu_trace
-from npu_advisor.readers.trace_decode import Recovery, decode
+from npu_advisor.readers.trace_blocks import EventBlocks
+from npu_advisor.readers.trace_decode import ASCEND, Recovery, decode
 from npu_advisor.readers.trace_events import EventSorter
 from npu_advisor.readers.trace_tables import Trace, TraceTables
 
 _LANES = ("Python", "CANN", "Ascend Hardware", "Overlap Analysis")
 
 
+class KinetoTraceError(Exception):
+    """The trace is one of Kineto, recorded on a GPU."""
+
+
 @contextmanager
-def _no_cyclic_gc() -> Iterator[None]:
+def no_cyclic_gc() -> Iterator[None]:
+    """Decoding makes many small objects and no cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -35,29 +40,56 @@ def _no_cyclic_gc() -> Iterator[None]:
             gc.enable()
 
 
-def read_trace(path: Path, notes: Notes, progress: Callable[[int], None] | None = None) -> Trace:
-    """Read the trace at ``path``; what had to be mended goes to ``notes``.
+def read_trace(
+    path: Path, notes: Notes, progress: Callable[[int], None] | None = None, more: Sequence[Path] = ()
+) -> Trace:
+    """Read the trace at ``path`` and the pieces of it in ``more``; what had to be mended goes to ``notes``.
 
-    Raises UnreadableFileError when the file is empty or no trace, ProfileError when it was recorded on a GPU.
+    Raises UnreadableFileError when the file is empty or no trace, KinetoTraceError when it was recorded on a GPU.
     """
-    blocks, sorter, recovery = EventBlocks(path, progress), EventSorter(), Recovery()
-    with _no_cyclic_gc():
-        for block in blocks:
-            sorter.add(decode(block, blocks.complete, recovery))
-    if not recovery.events and not blocks.complete:
-        raise UnreadableFileError(say("reason.no_whole_event", size=blocks.size))
-    trace = TraceTables(path.name, sorter, notes, mend_paths=recovery.escapes > 0).build()
-    trace.events = recovery.events
+    sorter = EventSorter()
+    pieces = [_piece(piece, sorter, notes) for piece in more]
+    try:
+        pieces.insert(0, (path, *_read_piece(path, sorter, progress)))
+    except UnreadableFileError as error:
+        if not any(pieces):
+            raise
+        notes.unreadable(path.name, error.reason)
+    read = [piece for piece in pieces if piece is not None]
+    trace = TraceTables(path.name, sorter, notes, mend_paths=any(part.escapes for _, _, part in read)).build()
+    trace.events = sum(part.events for _, _, part in read)
     if sorter.gpu and not len(trace.hardware.get("name", ())):
-        raise gpu_trace(path)
-    _report(path.name, blocks, recovery, trace, notes)
+        raise KinetoTraceError
+    seen = set(trace.tracks["process"][_busy_tracks(trace)].dropna()) if len(trace.tracks) else set()
+    for piece, blocks, part in read:
+        report_recovery(piece.name, blocks, part, [lane for lane in _LANES if lane not in seen], notes)
     return trace
 
 
-def _report(file: str, blocks: EventBlocks, recovery: Recovery, trace: Trace, notes: Notes) -> None:
+def _piece(path: Path, sorter: EventSorter, notes: Notes) -> tuple[Path, EventBlocks, Recovery] | None:
+    """As ``_read_piece``; one that cannot be read is reported."""
+    try:
+        return (path, *_read_piece(path, sorter, None))
+    except UnreadableFileError as error:
+        notes.unreadable(path.name, error.reason)
+        return None
+
+
+def _read_piece(
+    path: Path, sorter: EventSorter, progress: Callable[[int], None] | None
+) -> tuple[EventBlocks, Recovery]:
+    blocks, recovery = EventBlocks(path, progress), Recovery()
+    with no_cyclic_gc():
+        for block in blocks:
+            sorter.add(decode(block, blocks.complete, recovery, ASCEND))
+    if not recovery.events and not blocks.complete:
+        raise UnreadableFileError(say("reason.no_whole_event", size=blocks.size))
+    return blocks, recovery
+
+
+def report_recovery(file: str, blocks: EventBlocks, recovery: Recovery, absent: list[str], notes: Notes) -> None:
+    """Say what of ``file`` is lost or was mended; ``absent`` are lanes without events."""
     if not blocks.complete:
-        seen = set(trace.tracks["process"][_busy_tracks(trace)].dropna()) if len(trace.tracks) else set()
-        absent = [lane for lane in _LANES if lane not in seen]
         notes.say(
             "trace_truncated",
             "warning",
@@ -68,6 +100,8 @@ def _report(file: str, blocks: EventBlocks, recovery: Recovery, trace: Trace, no
             lost=int(recovery.cut_at is not None),
             lanes=", ".join(absent) or "-",
         )
+    if blocks.damaged:
+        notes.say("gz_damaged", "warning", file)
     if recovery.repaired or recovery.lost:
         notes.say("trace_json_repaired", "warning", file, repaired=recovery.repaired, lost=recovery.lost)
     if recovery.invalid_utf8:

@@ -6,27 +6,33 @@ end at a *seam*: ``}, {`` followed by the first key of an event.
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, Literal
 
-from npu_advisor.base.errors import ProfileError
 from npu_advisor.base.messages import say
 from npu_advisor.readers.notes import UnreadableFileError
+from npu_advisor.readers.packed import Unpacked, head_of
 
 # Measured: larger blocks leave the processor's cache, smaller ones gain nothing.
 BLOCK = 1 << 20
 # The keys an event may begin with: a bare "}, {" may also part the members of a list inside one event.
 SEAM = re.compile(rb'\}(\s*,\s*)\{(?=\s*"(?:name|ph|pid|tid|ts|dur|cat|id|args|bp)"\s*:)')
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
-_GPU = re.compile(rb'"deviceProperties"\s*:\s*\[\s*\{')
+# What only Kineto writes: keys of its root, categories of its slices, args that it gives every op.
+_KINETO = re.compile(
+    rb'"(?:deviceProperties|baseTimeNanoseconds|distributedInfo|Record function id|Ev Idx)"\s*:|'
+    rb'"cat"\s*:\s*"(?:kernel|cuda_runtime|cuda_driver|gpu_memcpy|gpu_memset|gpu_user_annotation|ac2g|Kernel)"'
+)
+# Where the events of an object may end.
+_BEHIND = re.compile(rb'\}\s*(?:,\s*)?\]\s*(?:,\s*"|\})')
 _PADDING = b"\0 \t\r\n"
+# The longest event, and the longest text before the first, that a block may have to hold at once.
+LONGEST = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -41,31 +47,32 @@ class Block:
 class EventBlocks:
     """Iterate over the blocks of the trace at ``path``.
 
-    After the iteration ``complete`` says whether the array was closed and ``size`` how many bytes there were.
-    ``progress`` gets the number of bytes of the file read so far.  Raises UnreadableFileError when this is no trace and
-    ProfileError when it is a GPU trace.
+    After the iteration ``complete`` says whether the array was closed, ``size`` how many bytes there were, ``damaged``
+    whether a gzip checksum failed, and ``root`` what an object holds beside its events.  ``progress`` gets the number
+    of bytes of the file read so far.  Raises UnreadableFileError when this is no trace or unpacks without bound.
     """
 
     def __init__(self, path: Path, progress: Callable[[int], None] | None = None, block: int = BLOCK) -> None:
         self.path, self.progress, self.block = path, progress, block
-        self.complete, self.size = True, 0
+        self.complete, self.damaged, self.size = True, False, 0
+        self.root: dict[str, Any] = {}
         self._wrapped = False
 
     def __iter__(self) -> Iterator[Block]:
         try:
             with self.path.open("rb") as raw:
-                zipped = raw.read(2) == b"\x1f\x8b"
-                raw.seek(0)
-                stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if zipped else raw
+                stream = Unpacked(raw, self.path.stat().st_size)
                 yield from self._blocks(stream, raw)
+                self.complete = self.complete and not stream.cut
+                self.damaged = stream.damaged
         except OSError as error:
             raise UnreadableFileError(say("reason.unreadable", error=error.strerror or error)) from error
 
-    def _blocks(self, stream: IO[bytes], raw: IO[bytes]) -> Iterator[Block]:
+    def _blocks(self, stream: Unpacked, raw: IO[bytes]) -> Iterator[Block]:
         buffer, ended = self._head(stream)
         offset = self.size - len(buffer)
         while not ended:
-            cut = _last_seam(buffer) if len(buffer) >= self.block else None
+            cut = self._cut(buffer) if len(buffer) >= self.block else None
             if cut:
                 yield Block(buffer[: cut.start() + 1], offset)
                 offset += cut.end() - 1
@@ -75,22 +82,26 @@ class EventBlocks:
             # An event longer than a block doubles the step, so that searching it again stays cheap.
             more, ended = self._read(stream, max(self.block, len(buffer) if not cut else 0))
             buffer += more
+            if len(buffer) > LONGEST:
+                raise UnreadableFileError(say("reason.endless_event", mib=LONGEST >> 20))
         data = self._closed(buffer)
         if data:
             yield Block(data, offset, last=True)
         if self.progress:
             self.progress(raw.tell())
 
-    def _read(self, stream: IO[bytes], size: int) -> tuple[bytes, bool]:
-        try:
-            data = stream.read(size)
-        except (EOFError, zlib.error, gzip.BadGzipFile):
-            self.complete = False
-            return b"", True
+    def _cut(self, buffer: bytes) -> re.Match[bytes] | None:
+        """The last seam between events; what an object holds behind its events may have seams of its own."""
+        end = _BEHIND.search(buffer) if self._wrapped else None
+        before = _last_seam(buffer[: end.start() + 1]) if end else None
+        return before or _last_seam(buffer)
+
+    def _read(self, stream: Unpacked, size: int) -> tuple[bytes, bool]:
+        data = stream.read(size)
         self.size += len(data)
         return data, not data
 
-    def _head(self, stream: IO[bytes]) -> tuple[bytes, bool]:
+    def _head(self, stream: Unpacked) -> tuple[bytes, bool]:
         """What follows the bracket that opens the events, as far as read, and whether the file has ended."""
         buffer, ended = self._read(stream, self.block)
         text = buffer.removeprefix(b"\xef\xbb\xbf").lstrip(_PADDING)
@@ -102,14 +113,13 @@ class EventBlocks:
             raise UnreadableFileError(say("reason.not_a_trace"))
         self._wrapped = True
         found = _EVENTS.search(text)
-        while not found and not ended:
+        while not found and not ended and len(text) < LONGEST:
             more, ended = self._read(stream, max(self.block, len(text)))
             text += more
             found = _EVENTS.search(text)
         if not found:
             raise UnreadableFileError(say("reason.not_a_trace"))
-        if _GPU.search(text, 0, found.start()):
-            raise gpu_trace(self.path)
+        self._note_root(text[: found.start()] + b'"_":0}')
         return text[found.end() :], ended
 
     def _closed(self, buffer: bytes) -> bytes:
@@ -119,13 +129,17 @@ class EventBlocks:
         if end < 0:
             self.complete = False
         else:
+            if self._wrapped:
+                self._note_root(b'{"_":0' + data[end + 1 :])
             data = data[:end]
         return data.rstrip(_PADDING + b",").lstrip(_PADDING + b",")
 
-
-def gpu_trace(path: Path) -> ProfileError:
-    """The error for a trace recorded on a GPU."""
-    return ProfileError(path, say("error.gpu_trace", path=path), do=say("do.gpu_trace"), code="gpu_trace")
+    def _note_root(self, text: bytes) -> None:
+        try:
+            loaded = json.loads(text)
+        except (ValueError, RecursionError):
+            return
+        self.root.update({key: value for key, value in loaded.items() if key != "_"})
 
 
 def _last_seam(buffer: bytes) -> re.Match[bytes] | None:
@@ -138,30 +152,27 @@ def _last_seam(buffer: bytes) -> re.Match[bytes] | None:
 
 def _array_end(data: bytes) -> int:
     """Position of the ``]`` that closes the events of an object, -1 when the object is cut."""
-    end = len(data)
-    for _ in range(64):
-        end = data.rfind(b"]", 0, end)
-        if end < 0:
-            return -1
+    if data.startswith(b"]"):
+        return 0
+    for found in _BEHIND.finditer(data):
+        end = data.index(b"]", found.start())
         try:
             json.loads(b'{"_":0' + data[end + 1 :])
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         return end
     return -1
 
 
-def looks_like_trace(path: Path) -> bool:
-    """Whether ``path`` begins as a Chrome trace: an array of objects, or an object that names ``traceEvents``."""
-    try:
-        with path.open("rb") as raw:
-            zipped = raw.read(2) == b"\x1f\x8b"
-            raw.seek(0)
-            stream = cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if zipped else raw
-            head = stream.read(1 << 16)
-    except (OSError, EOFError, zlib.error):
-        return False
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip(_PADDING)
+def trace_form(path: Path) -> Literal["trace", "kineto"] | None:
+    """What ``path`` begins as: an array of events or an object that names ``traceEvents``, by Kineto or not; or none.
+
+    A Kineto file that gives itself away only later is told when it is read.
+    """
+    text = head_of(path).removeprefix(b"\xef\xbb\xbf").lstrip(_PADDING)
     if text[:1] == b"[":
-        return bool(re.match(rb'\[\s*(\]|\{\s*"(?:name|ph|pid|tid|ts|dur|cat|id|args|bp)"\s*:)', text))
-    return text[:1] == b"{" and (bool(_EVENTS.search(text)) or bool(_GPU.search(text)))
+        if not re.match(rb'\[\s*(\]|\{\s*"(?:name|ph|pid|tid|ts|dur|cat|id|args|bp)"\s*:)', text):
+            return None
+    elif not (text[:1] == b"{" and (_EVENTS.search(text) or b'"deviceProperties"' in text)):
+        return None
+    return "kineto" if _KINETO.search(text) else "trace"

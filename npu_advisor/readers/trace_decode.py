@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -59,11 +59,22 @@ class Event(msgspec.Struct, gc=False):
     args: Args | None = None
 
 
-_DECODER = msgspec.json.Decoder(list[Event])
-_ONE = msgspec.json.Decoder(Event)
+E = TypeVar("E")
+
+
+class Dialect(Generic[E]):
+    """How the events of one kind of writer are decoded: the type, and what makes one of a loosely parsed object."""
+
+    def __init__(self, event: type[E], mend: Callable[[dict[str, Any]], E]) -> None:
+        self.many, self.one = msgspec.json.Decoder(list[event]), msgspec.json.Decoder(event)  # type: ignore[valid-type]
+        self.mend = mend
+
+
 _ARGS = {field.encode_name for field in msgspec.structs.fields(Args)}
 _TEXTS = {field.encode_name for field in msgspec.structs.fields(Args) if field.type == str | None}
 _EVENT = [field.name for field in msgspec.structs.fields(Event)]
+# Nesting without end is reported in a way of its own.
+_BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})|\\')
 _NOT_A_NUMBER = re.compile(r"(:\s*)-?(?:nan|inf)(?=\s*[,}\]])")
 
@@ -80,26 +91,26 @@ class Recovery:
     cut_at: int | None = None
 
 
-def decode(block: Block, complete: bool, recovery: Recovery) -> list[Event]:
+def decode(block: Block, complete: bool, recovery: Recovery, dialect: Dialect[E]) -> list[E]:
     """The events of ``block``; ``complete`` is False for the last block of a file that breaks off."""
     try:
-        events = _DECODER.decode(b"[" + block.data + b"]")
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        events = list(_one_by_one(block, complete, recovery))
+        events = dialect.many.decode(b"[" + block.data + b"]")
+    except _BROKEN:
+        events = list(_one_by_one(block, complete, recovery, dialect))
     recovery.events += len(events)
     return events
 
 
-def _one_by_one(block: Block, complete: bool, recovery: Recovery) -> Iterator[Event]:
+def _one_by_one(block: Block, complete: bool, recovery: Recovery, dialect: Dialect[E]) -> Iterator[E]:
     pieces = list(_pieces(block.data))
     number = 0
     while number < len(pieces):
         start, end = pieces[number]
-        event = _mended(block.data[start:end], recovery)
+        event = _mended(block.data[start:end], recovery, dialect)
         if event is None:
             # The seam may have been inside a string or a list: try with the next piece before giving up.
             for further in range(number + 1, min(number + 3, len(pieces))):
-                event = _mended(block.data[start : pieces[further][1]], recovery)
+                event = _mended(block.data[start : pieces[further][1]], recovery, dialect)
                 if event is not None:
                     number = further
                     break
@@ -120,10 +131,10 @@ def _pieces(data: bytes) -> Iterator[tuple[int, int]]:
     yield start, len(data)
 
 
-def _mended(piece: bytes, recovery: Recovery) -> Event | None:
+def _mended(piece: bytes, recovery: Recovery, dialect: Dialect[E]) -> E | None:
     try:
-        return _ONE.decode(piece)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return dialect.one.decode(piece)
+    except _BROKEN:
         pass
     text = piece.decode("utf-8", "replace")
     broken_utf8 = "\ufffd" in text and "\ufffd".encode() not in piece
@@ -133,33 +144,38 @@ def _mended(piece: bytes, recovery: Recovery) -> Event | None:
     recovery.invalid_utf8 += broken_utf8
     recovery.escapes += escaped
     recovery.repaired += odd
-    return _event(loaded)
+    return dialect.mend(loaded)
 
 
 def _loads(text: str) -> tuple[Any, bool, bool]:
     """``text`` as an object (None: hopeless), whether escapes were mended, whether anything broke the standard."""
-    strict = _attempt(text, parse_constant=_refuse)
+    strict = _attempt(text, _STRICT)
     if strict is not None:
         return strict, False, False
-    lenient = _attempt(text, strict=False)
+    lenient = _attempt(text, _LENIENT)
     if lenient is not None:
         return lenient, False, True
     escaped = _ESCAPE.sub(lambda found: found[0] if len(found[0]) > 1 else "\\\\", text)
-    lenient = _attempt(escaped, strict=False)
+    lenient = _attempt(escaped, _LENIENT) if escaped != text else None
     if lenient is None:
-        lenient = _attempt(_NOT_A_NUMBER.sub(r"\1null", escaped), strict=False)
+        numbers = _NOT_A_NUMBER.sub(r"\1null", escaped)
+        lenient = _attempt(numbers, _LENIENT) if numbers != escaped else None
     return lenient, escaped != text, True
 
 
-def _attempt(text: str, **options: Any) -> Any:
+def _attempt(text: str, decoder: json.JSONDecoder) -> Any:
     try:
-        return json.loads(text, **options)
+        return decoder.decode(text)
     except (ValueError, RecursionError):
         return None
 
 
 def _refuse(name: str) -> None:
     raise ValueError(name)
+
+
+# Made once: a file of garbage asks them for every scrap.
+_STRICT, _LENIENT = json.JSONDecoder(parse_constant=_refuse), json.JSONDecoder(strict=False)
 
 
 def _event(loaded: dict[str, Any]) -> Event:
@@ -176,8 +192,11 @@ def _event(loaded: dict[str, Any]) -> Event:
 
 def _args(loaded: dict[str, Any]) -> Args:
     kept = {
-        name: value if name not in _TEXTS else str(value)
+        name: str(value) if name in _TEXTS or (name == "name" and isinstance(value, float)) else value
         for name, value in loaded.items()
         if name in _ARGS and isinstance(value, (str, int, float)) and not isinstance(value, bool)
     }
     return msgspec.convert(kept, Args)
+
+
+ASCEND = Dialect(Event, _event)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,8 +15,20 @@ FLOWS = ("async_task_queue", "async_npu", "fwdbwd", "HostToDevice")
 _FLOW_NAMES = {"enqueue_to_dequeue": "async_task_queue", "torch_to_npu": "async_npu", "fwdbwd": "fwdbwd"}
 _OLD_FLOWS = {"acl_to_npu": "HostToDevice"}
 _GPU = frozenset({"kernel", "cuda_runtime", "cuda_driver", "gpu_memcpy", "Kernel", "Runtime"})
+# msprof draws the iterations of a graph on a device lane; only whole ones matter, their parts are no tasks.
+_ITERATION = "Iteration Time"
+_PARTS_OF_ITERATION = ("FP_BP Time", "Iteration Refresh", "Reduce", "Data_aug Bound")
+_KINDS = ("ops", "frames", "queue", "apis", "hardware", "comm_tasks", "plain", "gcs", "iterations", "counters")
 _NO_ARGS = Args()
 _NO_SLICES = frozenset({"counters", *FLOWS})
+
+
+class InLane(Protocol):
+    """What every event has, whoever wrote it."""
+
+    name: str
+    pid: int | str | None
+    tid: int | str | None
 
 
 class Tracks(dict[Any, int]):
@@ -38,13 +50,12 @@ class Tracks(dict[Any, int]):
         self[key] = number
         return number
 
-    def of(self, events: list[Event]) -> Int:
+    def of(self, events: Sequence[InLane]) -> Int:
         """The lane of each event."""
         return np.fromiter([self[event.pid, event.tid] for event in events], np.int64, len(events))
 
-    def name(self, event: Event) -> None:
-        """Take in a metadata event."""
-        label = event.args.name if event.args else None
+    def name(self, event: InLane, label: str | int | None) -> None:
+        """Take in a metadata event, which gives its lane or its process the name ``label``."""
         if event.name == "process_name" and label is not None:
             self.processes[_identity(event.pid)] = str(label)
         elif event.name == "thread_name" and label is not None:
@@ -58,7 +69,7 @@ def _identity(part: Any) -> int | str:
     text = str(part)
     try:
         return int(float(text)) if isinstance(part, float) else int(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return text
 
 
@@ -70,7 +81,19 @@ class EventSorter:
         self.names, self.stacks, self.shapes, self.types = Pool(), Pool(), Pool(), Pool()
         self.items, self.levels, self.task_types, self.links = Pool(), Pool(), Pool(), Pool()
         self.frame_names = Pool()
-        kinds = ("ops", "frames", "queue", "apis", "hardware", "comm_tasks", "plain", "gcs", "counters", *FLOWS)
+        kinds = (
+            "ops",
+            "frames",
+            "queue",
+            "apis",
+            "hardware",
+            "comm_tasks",
+            "plain",
+            "gcs",
+            "iterations",
+            "counters",
+            *FLOWS,
+        )
         self.rows = {kind: Rows() for kind in kinds}
         self.slices = 0
         self.gpu = 0
@@ -83,6 +106,7 @@ class EventSorter:
             "comm_tasks": self._comm_tasks,
             "plain": self._plain,
             "gcs": self._gcs,
+            "iterations": self._iterations,
             "counters": self._counters,
             **{category: self._flow_filler(category) for category in FLOWS},
         }
@@ -97,6 +121,8 @@ class EventSorter:
             "enqueue": bins["queue"].append,
             "dequeue": bins["queue"].append,
             "GC": bins["gcs"].append,
+            _ITERATION: bins["iterations"].append,
+            **dict.fromkeys(_PARTS_OF_ITERATION, _leave),
         }
         flows = {category: bins[category].append for category in FLOWS}
         flows.update({old: bins[new].append for old, new in _OLD_FLOWS.items()})
@@ -108,7 +134,7 @@ class EventSorter:
             elif phase == "s" or phase == "f":
                 flows.get(event.cat, unnamed_flow)(event)  # type: ignore[arg-type]
             elif phase == "M":
-                self.tracks.name(event)
+                self.tracks.name(event, event.args.name if event.args else None)
             elif phase == "C" and event.name == "AI Core Freq":
                 bins["counters"].append(event)
         for kind, chosen in bins.items():
@@ -215,6 +241,9 @@ class EventSorter:
     def _gcs(self, rows: Rows, events: list[Event]) -> None:
         rows.extend(**self._timed(events))
 
+    def _iterations(self, rows: Rows, events: list[Event]) -> None:
+        rows.extend(**self._named(events))
+
     def _counters(self, rows: Rows, events: list[Event]) -> None:
         rows.extend(
             name=self.names.codes([event.name for event in events]),
@@ -235,6 +264,10 @@ class EventSorter:
             )
 
         return fill
+
+
+def _leave(event: Event) -> None:
+    """Keep nothing of an event."""
 
 
 def _unnamed_flow(bins: dict[str, list[Event]]) -> Callable[[Event], None]:

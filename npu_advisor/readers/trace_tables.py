@@ -38,13 +38,15 @@ class Trace:
     """Raw columns by table name, without the columns that the graph adds; texts are categoricals.
 
     ``hardware`` are all device tasks (name, task_type, times, track, stream, task, model, connection), ``comm_ops``
-    the collectives (name, times, track, connection); ``events`` counts what was decoded.
+    the collectives (name, times, track, connection), ``iterations`` those that msprof marks (number, times);
+    ``events`` counts what was decoded.
     """
 
     file: str
     tables: dict[str, Columns] = field(default_factory=dict)
     hardware: Columns = field(default_factory=dict)
     comm_ops: Columns = field(default_factory=dict)
+    iterations: Columns = field(default_factory=dict)
     tracks: pd.DataFrame = field(default_factory=pd.DataFrame)
     events: int = 0
     slices: int = 0
@@ -65,7 +67,18 @@ class TraceTables:
         process = trace.tracks["process"].to_numpy(object)
         names = self.sorter.names
         self._spread_plain(process)
-        for kind in ("ops", "frames", "queue", "apis", "hardware", "comm_tasks", "gcs", "comm_ops", "overlap"):
+        for kind in (
+            "ops",
+            "frames",
+            "queue",
+            "apis",
+            "hardware",
+            "comm_tasks",
+            "gcs",
+            "iterations",
+            "comm_ops",
+            "overlap",
+        ):
             self.raw[kind] = self._sorted(kind, self.raw.get(kind, {}))
         self._ops(trace)
         self._queue(trace, names)
@@ -88,6 +101,7 @@ class TraceTables:
         if self.raw["comm_ops"]:
             trace.comm_ops = self._texts(self.raw["comm_ops"], name=names)
             trace.comm_ops["bad"] = self.raw["comm_ops"]["bad"]
+        self._iterations(trace)
         self._lanes_of(trace)
         self._report_durations()
         return trace
@@ -133,12 +147,12 @@ class TraceTables:
         if not plain:
             return
         where = process[plain["track"]]
-        labels = np.array(self.sorter.names.texts, dtype=object)
+        labels = self.sorter.names.texts
         unnamed = pd.isna(where)
 
         def named(test: Callable[[str], bool]) -> Bool:
-            by_name: Bool = np.array([test(label) for label in labels], bool)[plain["name"]] & unnamed
-            return by_name
+            by_name: Bool = np.array([*map(test, labels), False], bool)[plain["name"]]
+            return by_name & unnamed
 
         overlap = (where == "Overlap Analysis") | named(lambda label: label in OVERLAP)
         comm = np.isin(where.astype(str), COMM_PROCESSES) | named(is_comm_name)
@@ -194,7 +208,7 @@ class TraceTables:
                 if not len(ops[optional].categories):
                     del ops[optional]
             trace.tables["ops"] = ops
-            if any(_in_notebook(stack) for stack in stacks):
+            if any(in_notebook(stack) for stack in stacks):
                 self.notes.say("notebook_source", "info", self.file)
         if self.raw["frames"]:
             pool = sorter.frame_names
@@ -222,6 +236,14 @@ class TraceTables:
         apis["level"] = np.where(given == "", by_prefix, given)
         apis["name"] = names.categorical(apis["name"], bare)
         trace.tables["apis"] = apis
+
+    def _iterations(self, trace: Trace) -> None:
+        if not self.raw["iterations"]:
+            return
+        marks = self._texts(self.raw["iterations"], name=self.sorter.names)
+        digits = [re.search(r"(\d{1,9})$", label) for label in marks["name"].categories]
+        number = np.array([int(found[1]) if found else -1 for found in digits], np.int64)[marks["name"].codes]
+        trace.iterations = {"number": number, "start_ns": marks["start_ns"], "dur_ns": marks["dur_ns"]}
 
     def _flows(self, trace: Trace) -> None:
         parts = [self.raw[category] for category in FLOWS if self.raw[category]]
@@ -256,7 +278,8 @@ def _number(part: int | str) -> int:
     return part if isinstance(part, int) and -(2**63) <= part < 2**63 else -1
 
 
-def _in_notebook(stack: str) -> bool:
+def in_notebook(stack: str) -> bool:
+    """Whether some frame of the stack is a notebook cell."""
     if "ipy" not in stack:
         return False
     frames = (parse_frame(text) for text in split_stack(stack))

@@ -108,7 +108,7 @@ def add_rules(page: Page, report: Report, fold: bool) -> None:
         return
     key = "ui.skipped.head_one" if len(skipped) == 1 else "ui.skipped.head"
     page.heading(page.say(key, n=len(skipped), rules=len(report.rules)), page.say("ui.skipped.note"))
-    shown = skipped if page.options.show_all else skipped[:_SHOWN_RULES]
+    shown = skipped if page.options.show_all else _actionable_first(skipped)[:_SHOWN_RULES]
     _rule_rows(page, shown)
     if len(shown) < len(skipped):
         page.add(("   " + page.say("ui.count.folded", n=len(skipped) - len(shown)), MUTED))
@@ -117,6 +117,11 @@ def add_rules(page: Page, report: Report, fold: bool) -> None:
         for line in report.profiler_call.rstrip("\n").splitlines():
             page.add((f"   {page.mark('│')} ", MUTED), (line.expandtabs(4), "cyan"))
     page.blank()
+
+
+def _actionable_first(rules: list[Outcome]) -> list[Outcome]:
+    """Rules that a switch of the profiler would enable, then the others, those on the recording itself last."""
+    return sorted(rules, key=lambda rule: (not rule.enable, rule.id.startswith("profile-")))
 
 
 def _rule_rows(page: Page, rules: list[Outcome]) -> None:
@@ -144,7 +149,9 @@ def add_footer(page: Page, report: Report, calm: bool) -> None:
     skipped = sum(rule.outcome == "skipped" for rule in report.rules)
     kernels = sum(fact.kernels or 0 for fact in report.facts if fact.kernels_linked_to_line is not None)
     linked = sum(fact.kernels_linked_to_line or 0 for fact in report.facts)
-    parts = [page.say("ui.footer.clean_one" if clean == 1 else "ui.footer.clean", n=clean)] if clean else []
+    checked = sum(rule.outcome in ("clean", "fired") for rule in report.rules)
+    counts = {"n": checked, "rules": len(report.rules), "clean": clean}
+    parts = [page.say("ui.footer.checked", **counts)] if report.rules else []
     if calm and skipped and not page.options.show_all:
         parts.append(page.say("ui.footer.unchecked", n=skipped))
     if kernels:

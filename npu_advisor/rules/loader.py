@@ -19,7 +19,7 @@ from npu_advisor.base.errors import ConfigError, RuleError, RuleProblem
 from npu_advisor.base.messages import say
 from npu_advisor.base.units import parse_quantity
 from npu_advisor.rules.source import Document, Origin, Place, nearest, read_document
-from npu_advisor.rules.spec import ListSpec, Param, ReferenceSpec, Rule, Stage
+from npu_advisor.rules.spec import ListSpec, Param, ReferenceSpec, Rule
 
 LISTS, REFERENCES = "lists.yaml", "references.yaml"
 _Entry = TypeVar("_Entry", ListSpec, ReferenceSpec)
@@ -326,8 +326,3 @@ def _chosen(rules: list[Rule], select: Sequence[str], ignore: Sequence[str]) -> 
         if (not select or any(fnmatchcase(rule.id, pattern) for pattern in select))
         and not any(fnmatchcase(rule.id, pattern) for pattern in ignore)
     ]
-
-
-def stage_names() -> list[str]:
-    """The stages of the language, in the order of their documentation."""
-    return [info.alias or name for name, info in Stage.model_fields.items()]

@@ -219,8 +219,9 @@ class SuggestionSpec(Form):
 
 
 class Applies(Form):
-    """Versions and devices the rule is for; unknown ones do not stop it."""
+    """Versions and devices the rule is for; unknown ones do not stop it. ``kind`` any: a GPU's profile will do too."""
 
+    kind: Literal["npu", "any"] = "npu"
     cann: str | None = None
     torch: str | None = None
     torch_npu: str | None = None

@@ -50,4 +50,3 @@ def test_halves_are_counted_and_categories_kept_apart():
 def test_lookup_is_exact():
     flows = pair(points(arrow("a", 3, (0, 5), (3, 6))), "a")
     assert flows.into(np.array([3, 3, 2]), np.array([6000, 6001, 6000])).tolist() == [0, -1, -1]
-    assert flows.out_of(np.array([0]), np.array([5000])).tolist() == [0]

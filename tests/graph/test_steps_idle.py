@@ -101,8 +101,26 @@ def test_precedence_of_owners():
         ("free", "alloc", 70, 1),
         ("free", "gc", 71, 3),
         ("free", "compile", 74, 1),
-        ("free", "dispatch", 75, 25),
+        ("free", "sync", 75, 25),  # the device ran dry in the sync, this refills its queue
     ]
+
+
+def test_a_queue_emptied_by_a_sync_is_refilled_at_its_expense():
+    sync = {"name": "aclrtSynchronizeStreamWithTimeout", "level": "acl", "track": CANN, "at": 12, "us": 28}
+    found = launched([5, 80], [kernel(10, 20, step_id=1), kernel(90, 10, step_id=1)], apis=[sync])
+    assert owners(found)[1:] == [("free", "sync", 30, 10), ("free", "sync", 40, 50)]
+
+
+def test_a_sync_that_returned_long_before_the_device_ran_dry_is_not_to_blame():
+    sync = {"name": "aclrtSynchronizeStreamWithTimeout", "level": "acl", "track": CANN, "at": 2, "us": 6}
+    found = launched([9, 80], [kernel(10, 20, step_id=1), kernel(90, 10, step_id=1)], apis=[sync])
+    assert owners(found)[-1] == ("free", "dispatch", 30, 60)
+
+
+def test_what_the_host_does_while_the_next_task_is_queued_is_no_cause():
+    sync = {"name": "aclrtSynchronizeStreamWithTimeout", "level": "acl", "track": CANN, "at": 2, "us": 150}
+    found = launched([0, 1], [kernel(10, 50, step_id=1), kernel(90, 10, step_id=1)], apis=[sync])
+    assert owners(found)[-1] == ("free", "other", 60, 30)
 
 
 def test_the_loader_owns_the_wait_for_data_and_names_its_line():

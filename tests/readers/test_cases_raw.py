@@ -15,17 +15,15 @@ from npu_advisor.readers import locate, read_rank
 
 pytestmark = needs_cases
 
-# Remarks of the graph layer and of the database reader are not the readers' of the text form.
+# Remarks of the graph layer.
 LATER = {
     "no_step_markers",
     "step_without_kernels",
     "step_incomplete",
     "flow_unmatched",
     "clock_skew",
-    "db_table_missing",
 }
 FOLDERS = sorted(path.name for path in CASES.iterdir() if (path / "expected.json").is_file()) if CASES.is_dir() else []
-UNREAD = {"B45-db-level0-missing-tables": "db_form"}
 
 
 def inputs(name: str) -> tuple[dict[str, Any], list[Path]]:
@@ -42,8 +40,8 @@ def test_case(name: str) -> None:
         try:
             ranks = [read_rank(source) for source in locate(path)]
         except ProfileError as error:
-            assert error.code in {*wanted, UNREAD.get(name)} and error.exit_code == 3
-            assert expected["outcome"] in ("rejected", "no_data") or name in UNREAD
+            assert error.code in wanted and error.exit_code == 3
+            assert expected["outcome"] in ("rejected", "no_data")
             continue
         assert expected["outcome"] in ("ok", "partial")
         codes = {note.code for rank in ranks for note in rank.diagnostics}

@@ -100,8 +100,36 @@ def test_database_alone(tmp_path: Path) -> None:
     output.mkdir(parents=True)
     (output / "ascend_pytorch_profiler_0.db").touch()
     write_csv(output, "step_trace_time.csv", ["Step", "Computing"], [[1, 2]])
+    write_info(tmp_path / "r0")
+    (output / "analysis.db").touch()
+    own = {"db": "ascend_pytorch_profiler_0.db", "analysis": "analysis.db", "info": "profiler_info_0.json"}
     for path in (tmp_path, output, output / "ascend_pytorch_profiler_0.db"):
-        assert refused(path).code == "db_form"
+        (source,) = locate(path)
+        assert source.form == "db" and source.rank_hint == 0
+        assert {role: file.name for role, file in source.files.items()} == {**own, "text": "step_trace_time.csv"}
+    (alone,) = locate(output / "analysis.db")
+    assert alone.form == "db" and alone.files == {"analysis": output / "analysis.db"}
+
+
+def test_databases_of_several_ranks_in_one_folder(tmp_path: Path) -> None:
+    for number in (3, 1):
+        (tmp_path / f"ascend_pytorch_profiler_{number}.db").touch()
+    write_info(tmp_path, 1, name="profiler_info_1.json")
+    (tmp_path / "analysis.db").touch()
+    sources = locate(tmp_path)
+    assert [source.rank_hint for source in sources] == [1, 3]
+    assert [set(source.files) for source in sources] == [{"db", "info"}, {"db"}]
+    (one,) = locate(tmp_path / "ascend_pytorch_profiler_3.db")
+    assert one.rank_hint == 3 and set(one.files) == {"db"}
+
+
+def test_a_database_beside_tables_without_a_trace(tmp_path: Path) -> None:
+    """The database says more than the table of kernels, unless it is no database at all."""
+    write_csv(tmp_path, "kernel_details.csv", KERNEL_HEAD, [kernel("k", 1, 2)])
+    (tmp_path / "ascend_pytorch_profiler.db").touch()
+    assert locate(tmp_path)[0].form == "csv"
+    (tmp_path / "ascend_pytorch_profiler.db").write_bytes(b"SQLite format 3\0")
+    assert locate(tmp_path)[0].form == "db"
 
 
 def test_raw_data_alone(tmp_path: Path) -> None:
@@ -120,8 +148,9 @@ def test_ranks_left_out_are_named(tmp_path: Path) -> None:
     (tmp_path / "r0" / "FRAMEWORK").mkdir(parents=True)
     (tmp_path / "r2" / OUTPUT).mkdir(parents=True)
     (tmp_path / "r2" / OUTPUT / "ascend_pytorch_profiler.db").touch()
-    (source,) = locate(tmp_path)
-    assert [remark.code for remark in source.remarks] == ["not_parsed_profile", "db_form"]
+    source, database = locate(tmp_path)
+    assert (source.form, database.form) == ("text", "db")
+    assert [remark.code for remark in source.remarks] == ["not_parsed_profile"]
     assert source.remarks[0].message.en.endswith(": r0")
 
 

@@ -8,7 +8,7 @@ from rulekit import rule_text, write
 import npu_advisor
 from npu_advisor.base.errors import ConfigError, RuleError
 from npu_advisor.base.terms import Effort, Severity
-from npu_advisor.rules.loader import load_rule_dirs, load_rules, rule_files, shipped_dir, stage_names
+from npu_advisor.rules.loader import load_rule_dirs, load_rules, rule_files, shipped_dir
 
 FIND = "- from: kernels\n- where: dur_us > $min_us\n"
 PARAMS = "min_us: {default: 20, unit: us, doc: short ones are noise}\n"
@@ -96,7 +96,7 @@ def test_tests_and_shared_files_are_no_rules(here: Path) -> None:
         (
             "effort: one-line",
             "effort: oneline",
-            "layout-sample.yaml:12:14: error: 'effort' is one of environment, one-line, local, rework; did you mean"
+            "layout-sample.yaml:12:14: error: 'effort' is one of profile, environment, one-line, local, rework; did you mean"
             " 'one-line'?\n      - {effort: oneline, en: Do this., zh: 这样做。}\n                 ^^^^^^^",
         ),
         (
@@ -287,7 +287,3 @@ def test_the_shipped_folder_in_a_checkout_and_in_a_wheel(tmp_path: Path, monkeyp
     assert shipped_dir() == tmp_path / "rules"
     (package / "_rules").mkdir()
     assert shipped_dir() == package / "_rules"
-
-
-def test_the_stages_of_the_language() -> None:
-    assert stage_names() == ["from", "where", "let", "gaps", "cover", "under", "climb", "group", "sort", "limit"]

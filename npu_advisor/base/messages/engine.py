@@ -5,6 +5,10 @@ ENGINE: dict[str, tuple[str, str]] = {
         "no call stacks in this profile; record with with_stack=True",
         "该 profile 未记录调用栈，请以 with_stack=True 采集",
     ),
+    "location.packages_only": (
+        "{op} runs inside packages only; this recording does not name their folders, so which are yours is unknown",
+        "{op} 只在各个包内执行；该采集只记录了包内相对路径，无法判断哪些是你的代码",
+    ),
     "location.no_python_origin": (
         "launched by {op}, which no line of Python called directly",
         "由 {op} 下发，没有直接调用它的 Python 代码行",
@@ -16,6 +20,22 @@ ENGINE: dict[str, tuple[str, str]] = {
     "absent.links": (
         "only {linked} of {kernels} kernels could be linked to the op that launched them",
         "{kernels} 个 kernel 中只有 {linked} 个能关联到下发它的算子",
+    ),
+    "absent.one_rank": (
+        "only one rank of the run was read",
+        "只读取了该任务的一张卡",
+    ),
+    "absent.comm_tasks": (
+        "the tasks inside collectives, which say who waits for whom, were not recorded",
+        "未采集通信算子的子任务，无法得知谁在等谁",
+    ),
+    "absent.settings": (
+        "this profile does not tell that setting (profiler_info*.json)",
+        "该 profile 未记录此项设置（profiler_info*.json）",
+    ),
+    "location.no_line": (
+        "this is about the whole recording",
+        "涉及整个采集过程",
     ),
     "diag.flow_unmatched": (
         "{ends} ends of flow arrows have no partner; {kernels} kernels have no host op",
@@ -68,6 +88,14 @@ ENGINE: dict[str, tuple[str, str]] = {
     "error.no_such_rank": (
         "rank {ranks} is not under {path}",
         "{path} 下没有 {ranks} 号卡",
+    ),
+    "engine.not_for_gpu": (
+        "the rule is about NPUs, this profile was recorded on a GPU",
+        "该规则针对 NPU，此 profile 采集自 GPU",
+    ),
+    "engine.not_for_cpu": (
+        "the rule is about NPUs, this profile shows no device at all",
+        "该规则针对 NPU，此 profile 中没有任何设备",
     ),
     "engine.not_for": (
         "for {name} {wanted}; this profile says {found}",

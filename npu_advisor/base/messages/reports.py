@@ -157,6 +157,7 @@ REPORTS: dict[str, tuple[str, str]] = {
     "ui.finding.over_steps": ("{message} Sums of {steps} steps.", "{message}以上为 {steps} 步合计。"),
     "ui.finding.no_line": ("no line: {reason}", "无代码行：{reason}"),
     "ui.finding.no_line_unknown": ("no line of your code could be linked", "未能关联到用户代码行"),
+    "ui.effort.profile": ("record again", "重新采集"),
     "ui.effort.environment": ("environment", "环境变量"),
     "ui.effort.one-line": ("one line", "改一行"),
     "ui.effort.local": ("local change", "局部修改"),
@@ -178,8 +179,10 @@ REPORTS: dict[str, tuple[str, str]] = {
     "ui.skipped.note": ("the profile lacks what they need", "该 profile 缺少所需数据"),
     "ui.skipped.call": ("To enable them, change the profiler call:", "如需启用，请修改 profiler 调用："),
     "ui.failed.head": ("{n} of {rules} rules failed", "{rules} 条规则中有 {n} 条执行失败"),
-    "ui.footer.clean_one": ("1 rule clean", "1 条规则未发现问题"),
-    "ui.footer.clean": ("{n} rules clean", "{n} 条规则未发现问题"),
+    "ui.footer.checked": (
+        "checked {n} of {rules} rules, {clean} clean",
+        "已检查 {rules} 条规则中的 {n} 条，{clean} 条未发现问题",
+    ),
     "ui.footer.unchecked": ("{n} not checked (--all lists them)", "{n} 条未检查（--all 列出）"),
     "ui.footer.lines": (
         "{linked} of {kernels} kernels have a line",
@@ -279,6 +282,10 @@ REPORTS: dict[str, tuple[str, str]] = {
     "help.option.strict": (
         "Exit 3 when part could not be read, 2 when a rule failed.",
         "部分内容无法读取时退出码为 3，规则执行失败时为 2。",
+    ),
+    "help.option.parse": (
+        "First let torch_npu parse raw profiles (writes into their folders).",
+        "先用 torch_npu 解析未解析的 profile（会写入其目录）。",
     ),
     "help.option.quiet": ("No progress and no warnings on stderr.", "标准错误不输出进度和警告。"),
     "help.option.version": ("Print the version.", "输出版本号。"),

@@ -1,0 +1,136 @@
+"""analysis.db beside a database: the step ledger (us), and the split of communication (ms, MB, GB/s)."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pandas as pd
+
+from npu_advisor.readers.comm import bytes_moved
+from npu_advisor.readers.join import match
+from npu_advisor.readers.notes import Notes
+from npu_advisor.readers.numbers import Float, Int, floats, integers
+from npu_advisor.readers.sqlite_file import Database
+from npu_advisor.readers.trace_tables import Columns
+
+_MB = 1e6
+# The starts here and in the database differ by a shift of some 20 us; one operation is never repeated so soon.
+_NEAR_NS = 1_000_000
+_SPLIT = {"transit_us": 1, "wait_us": 2, "sync_us": 3, "idle_us": 4}
+_LEDGER = {
+    "compute_us": "computing",
+    "exposed_comm_us": "communication_not_overlapped",
+    "overlapped_us": "overlapped",
+    "comm_us": "communication",
+    "free_us": "free",
+    "stage_us": "stage",
+    "bubble_us": "bubble",
+    "prepare_us": "preparing",
+}
+
+
+def _steps(values: list[str]) -> Int:
+    """``step50``, ``50`` and ``50.0`` -> 50; -1 for anything else."""
+    return integers([re.sub(r"^step", "", value) for value in values])
+
+
+def read_step_ledger(db: Database, device: int, notes: Notes) -> Columns | None:
+    """``step_trace`` from StepTraceTime, for one device where rows name devices; None without rows."""
+    rows = db.texts("StepTraceTime", "deviceId", "step", *_LEDGER.values())
+    if device >= 0:
+        rows = [row for row in rows if row[0].strip() in ("", str(device))]
+    if not rows:
+        return None
+    cells = pd.DataFrame(rows, dtype=object)
+    columns: Columns = {"step_id": _steps(list(cells[1]))}
+    negative = []
+    for place, (name, title) in enumerate(_LEDGER.items(), start=2):
+        if not db.has("StepTraceTime", title):
+            continue
+        values = floats(cells[place].to_numpy(object))
+        if (values < 0).any():
+            negative.append(f"{title} {np.nanmin(values):g}")
+        columns[name] = np.where(values < 0, 0.0, values)
+    if negative:
+        notes.say("negative_value", "warning", db.file, columns=", ".join(negative))
+    return columns
+
+
+def read_reported(db: Database) -> pd.DataFrame | None:
+    """CommAnalyzerTime and -Bandwidth in the shape of ``comm.read_communication``; None without rows."""
+    times = ("start_timestamp", "elapse_time", "transit_time", "wait_time", "synchronization_time", "idle_time")
+    rows = db.texts("CommAnalyzerTime", "hccl_op_name", "group_name", "type", "step", *times)
+    rows = [row for row in rows if row[0] and row[0] != "Total Op Info"]
+    if not rows:
+        return None
+    cells = pd.DataFrame(rows, dtype=object)
+    number = {place: floats(cells[4 + place].to_numpy(object)) for place in range(len(times))}
+    frame = pd.DataFrame({"name": cells[0], "group": cells[1], "kind": cells[2], "step_id": _steps(list(cells[3]))})
+    start, elapsed = number[0] * 1000.0, number[1] * 1e6
+    frame["start_ns"] = _whole(start, -1)
+    frame["dur_ns"] = _whole(elapsed, 0)
+    moved = _bytes_by_op(db)
+    keys = zip(cells[0], cells[1], cells[3], strict=True)
+    frame["bytes"] = np.array([moved.get(key, math.nan) for key in keys], np.float64)
+    for name, place in _SPLIT.items():
+        frame[name] = number[1 + place] * 1000.0
+    return frame
+
+
+def _whole(values: Float, missing: int) -> Int:
+    sound = (values >= 0) & (values < 2.0**62)
+    return np.where(sound, np.rint(np.where(sound, values, 0)).astype(np.int64), missing)
+
+
+def _bytes_by_op(db: Database) -> dict[tuple[str, str, str], float]:
+    """Bytes per (op, group, step). A transport has one row per packet size, each with the whole size."""
+    columns = ("hccl_op_name", "group_name", "step", "transport_type", "transit_size")
+    rows = db.texts("CommAnalyzerBandwidth", *columns)
+    sizes: dict[tuple[str, str, str], dict[str, dict[str, float]]] = {}
+    for (*key, transport, _), size in zip(rows, floats([row[-1] for row in rows]).tolist(), strict=True):
+        sizes.setdefault((key[0], key[1], key[2]), {})[transport] = {"Transit Size(MB)": size}
+    return {key: bytes_moved(transports) for key, transports in sizes.items()}
+
+
+def add_split(comms: Columns, reported: pd.DataFrame) -> None:
+    """Give the collectives the bytes and times that were reported of them."""
+    names = pd.Categorical(reported["name"].astype(object))
+    starts = reported["start_ns"].to_numpy(np.int64)
+    rows = match(comms["name"], comms["start_ns"], names, starts, within_ns=_NEAR_NS)
+    for name in ("bytes", *_SPLIT) if (rows >= 0).any() else ():
+        comms[name] = np.where(rows >= 0, reported[name].to_numpy(np.float64)[rows], np.nan)
+
+
+def read_link_traffic(db: Database) -> Columns | None:
+    """``links`` from CommAnalyzerMatrix; None without rows."""
+    names = ("hccl_op_name", "group_name", "type", "step", "src_rank", "dst_rank", "transport_type")
+    rows = db.texts("CommAnalyzerMatrix", *names, "transit_size", "transit_time", "bandwidth")
+    rows = [row for row in rows if row[4].isdigit() and row[5].isdigit() and len(row[4]) < 10 and len(row[5]) < 10]
+    if not rows:
+        return None
+    cells = pd.DataFrame(rows, dtype=object)
+    size, time, bandwidth = (floats(cells[place].to_numpy(object)) for place in (7, 8, 9))
+    return {
+        "op": np.array(
+            [f"{op}@{group}" if group else op for op, group in zip(cells[0], cells[1], strict=True)], object
+        ),
+        "kind": cells[2].to_numpy(object),
+        "step_id": _steps(list(cells[3])),
+        "src": np.array([int(text) for text in cells[4]], np.int64),
+        "dst": np.array([int(text) for text in cells[5]], np.int64),
+        "transport": cells[6].to_numpy(object),
+        "bytes": size * _MB,
+        "transit_us": time * 1000.0,
+        "bandwidth_gbs": bandwidth,
+    }
+
+
+def group_hash(name: str) -> str:
+    """The number by which the reports call a communicator, from its full name: two hashes of 32 bits, joined."""
+    high = low = 0
+    for char in name:
+        high = (high * 29 + ord(char)) % 2**32
+        low = (low * 131 + ord(char)) % 2**32
+    return str((high << 32) + low)

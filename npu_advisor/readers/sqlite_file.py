@@ -1,0 +1,280 @@
+"""One SQLite file, read only: its tables and columns by name, read in chunks straight into arrays.
+
+Nothing is ever written beside the file: it is opened ``mode=ro&immutable=1``, and where a log with changes lies beside
+it (which ``immutable`` would ignore), a temporary copy of both is read instead.  Tools that open these files add and
+reorder columns, so columns are asked for by name, and every value passes a cast: some columns of whole numbers hold
+text.  Damage costs what cannot be read of one table, not the file.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from npu_advisor.base.messages import say
+from npu_advisor.readers.columns import relabel
+from npu_advisor.readers.notes import Notes, UnreadableFileError
+from npu_advisor.readers.numbers import NO_ID, Float, Int
+
+MAGIC = b"SQLite format 3\0"
+_CHUNK = 50_000
+# No row takes fewer bytes in the file; beyond this a broken page is being read again and again.
+_LEAST_ROW_BYTES = 4
+_LOGS = ("-wal", "-journal")
+# The message of an error may quote bytes of the file, and then fail to become text.
+FAILURES = (sqlite3.Error, UnicodeDecodeError)
+
+
+class Database:
+    """An open file.  ``tables`` maps lower-case names of tables to their columns (lower case -> as written)."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path, notes: Notes) -> None:
+        self.file, self.notes = path.name, notes
+        self._connection = connection
+        self._most = path.stat().st_size // _LEAST_ROW_BYTES + 1
+        self._names: dict[str, str] = {}
+        self.tables: dict[str, dict[str, str]] = {}
+        self._strings: Strings | None = None
+        self._broken: set[str] = set()
+
+    def read_schema(self) -> None:
+        """Fill ``tables``; raises one of FAILURES where that cannot be read."""
+        query = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+        for (name,) in self._connection.execute(query).fetchall():
+            columns = self._connection.execute(f"PRAGMA table_info({_quoted(name)})").fetchall()
+            self._names[name.lower()] = name
+            self.tables[name.lower()] = {column[1].lower(): column[1] for column in columns}
+
+    def __contains__(self, table: str) -> bool:
+        return table.lower() in self.tables
+
+    def has(self, table: str, column: str) -> bool:
+        """Whether the table has the column (or one of several spellings, ``blockDim|blockNum``)."""
+        return self._column(table, column) is not None
+
+    def _column(self, table: str, column: str) -> str | None:
+        known = self.tables.get(table.lower(), {})
+        return next((known[name] for name in column.lower().split("|") if name in known), None)
+
+    def ints(self, table: str, *columns: str, where: str = "") -> dict[str, Int]:
+        """Whole numbers by column (under its first spelling); -1 where there is none, or no such column or table.
+
+        ``where`` is SQL over the columns as written.
+        """
+        names = [self._column(table, column) for column in columns]
+        query = [_whole(name) if name else "-1" for name in names]
+        rows = self._rows(table, query, where) if any(names) else iter(())
+        parts = [np.fromiter(chain.from_iterable(part), np.int64, len(part) * len(query)) for part in rows]
+        cells = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        cells = cells.reshape(-1, len(query))
+        return {column.split("|")[0]: cells[:, place].copy() for place, column in enumerate(columns)}
+
+    def floats(self, table: str, *columns: str, where: str = "") -> dict[str, Float]:
+        """Numbers by column; NaN where there is none, or no such column or table."""
+        names = [self._column(table, column) for column in columns]
+        query = [_number(name) if name else "NULL" for name in names]
+        rows = self._rows(table, query, where) if any(names) else iter(())
+        parts = [np.array(part, np.float64).reshape(-1, len(query)) for part in rows]
+        cells = np.concatenate(parts) if parts else np.zeros((0, len(query)))
+        cells[~np.isfinite(cells)] = np.nan
+        return {column.split("|")[0]: cells[:, place].copy() for place, column in enumerate(columns)}
+
+    def counts(self, table: str, column: str) -> dict[int, int]:
+        """How many rows have each whole number in ``column``; those without one are left out."""
+        name = self._column(table, column)
+        rows = self._rows(table, [_whole(name), "COUNT(*)"], "1 GROUP BY 1") if name else iter(())
+        return {number: count for part in rows for number, count in part if number >= 0}
+
+    def texts(self, table: str, *columns: str) -> list[tuple[str, ...]]:
+        """Rows of a small table as texts; "" where there is no value or no such column."""
+        names = [self._column(table, column) for column in columns]
+        query = [f"IFNULL(CAST({_quoted(name)} AS TEXT), '')" if name else "''" for name in names]
+        return list(chain.from_iterable(self._rows(table, query, ""))) if any(names) else []
+
+    def enum(self, table: str) -> dict[int, str]:
+        """A small table of (id, name)."""
+        return {_int(number): name for number, name in self.texts(table, "id", "name")}
+
+    @property
+    def strings(self) -> Strings:
+        """STRING_IDS."""
+        if self._strings is None:
+            self._strings = Strings(self)
+        return self._strings
+
+    def _rows(self, table: str, query: Sequence[str], where: str) -> Iterator[list[Any]]:
+        """Chunks of rows; a table that breaks off is reported and ends there."""
+        name = self._names.get(table.lower())
+        if name is None:
+            return
+        sql = f"SELECT {', '.join(query)} FROM {_quoted(name)} {where and 'WHERE ' + where} LIMIT {self._most}"
+        seen = 0
+        try:
+            cursor = self._connection.execute(sql)
+            while True:
+                part: list[Any] = []
+                try:
+                    part.extend(islice(cursor, _CHUNK))
+                except FAILURES:
+                    seen += len(part)
+                    yield part
+                    raise
+                if not part:
+                    break
+                seen += len(part)
+                yield part
+        except FAILURES as error:
+            if table not in self._broken:
+                self.notes.say("db_damaged", "warning", self.file, table=table, error=error, rows=seen)
+            self._broken.add(table)
+
+
+class Strings:
+    """The texts that names in other tables are numbers of."""
+
+    def __init__(self, db: Database) -> None:
+        rows = db.texts("STRING_IDS", "id", "value")
+        numbers = np.array([_int(row[0]) for row in rows], np.int64)
+        order = np.argsort(numbers, kind="stable")
+        self._numbers: Int = numbers[order]
+        self._texts = np.array([*(rows[place][1] for place in order), ""], dtype=object)
+
+    def of(self, numbers: Int) -> list[str]:
+        """The text of each number; "" for one that is not known."""
+        if not len(self._numbers):
+            return [""] * len(numbers)
+        place = np.minimum(np.searchsorted(self._numbers, numbers), len(self._numbers) - 1)
+        return list(self._texts[np.where(self._numbers[place] == numbers, place, -1)])
+
+    def named(self, wanted: Collection[str]) -> dict[int, str]:
+        """The numbers of these texts."""
+        pairs = zip(self._numbers.tolist(), self._texts, strict=False)
+        return {number: text for number, text in pairs if text in wanted}
+
+    def category(self, numbers: Int) -> pd.Categorical:
+        """A column of texts; ``N/A``, blanks and unknown numbers are missing."""
+        codes, uniques = pd.factorize(numbers)
+        labels = ["" if text.strip() in ("", "N/A") else text for text in self.of(np.asarray(uniques))]
+        plain = pd.Categorical.from_codes(codes, categories=pd.RangeIndex(len(uniques)))
+        return relabel(plain, labels)
+
+
+def known(numbers: Int) -> Int:
+    """Ids with the writer's "none" (4294967295) as -1."""
+    return np.where(numbers == NO_ID, -1, numbers)
+
+
+def _int(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        return -1
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _whole(name: str) -> str:
+    column = _quoted(name)
+    text = f"{column} GLOB '[0-9]*' OR {column} GLOB '-[0-9]*'"
+    return (
+        f"CASE WHEN typeof({column}) = 'integer' THEN {column} "
+        f"WHEN typeof({column}) = 'real' OR typeof({column}) = 'text' AND ({text}) "
+        f"THEN CAST({column} AS INTEGER) ELSE -1 END"
+    )
+
+
+def _number(name: str) -> str:
+    column = _quoted(name)
+    return (
+        f"CASE WHEN typeof({column}) IN ('integer', 'real') THEN {column} "
+        f"WHEN typeof({column}) = 'text' AND ltrim({column}, '-') GLOB '[0-9]*' THEN CAST({column} AS REAL) END"
+    )
+
+
+def is_database(path: Path) -> bool:
+    """Whether the file begins as an SQLite database does."""
+    try:
+        with path.open("rb") as handle:
+            return handle.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+@contextmanager
+def open_database(path: Path, notes: Notes) -> Iterator[Database]:
+    """The database at ``path``. Raises UnreadableFileError when it is empty, none, or too damaged to name a table."""
+    try:
+        path = path.resolve(strict=True)
+        size = path.stat().st_size
+        with path.open("rb") as handle:
+            head = handle.read(len(MAGIC))
+    except OSError as error:
+        raise UnreadableFileError(say("reason.unreadable", error=error.strerror or error)) from error
+    if not size:
+        raise UnreadableFileError(say("reason.empty_file"))
+    if head != MAGIC:
+        raise UnreadableFileError(say("reason.not_a_database"))
+    with tempfile.TemporaryDirectory(prefix="npu-advisor-") as folder:
+        uri = f"{path.as_uri()}?mode=ro&immutable=1"
+        if any(_size(_beside(path, log)) for log in _LOGS):
+            uri = f"{_copied(path, Path(folder)).as_uri()}?mode=rw"
+        with closing(_connected(uri)) as connection:
+            yield _opened(connection, path, notes)
+
+
+def _beside(path: Path, log: str) -> Path:
+    return path.with_name(path.name + log)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _copied(path: Path, folder: Path) -> Path:
+    try:
+        for source in (path, *(_beside(path, log) for log in _LOGS)):
+            if source == path or _size(source):
+                shutil.copyfile(source, folder / source.name)
+    except OSError as error:
+        raise UnreadableFileError(say("reason.unreadable", error=error.strerror or error)) from error
+    return folder / path.name
+
+
+def _connected(uri: str) -> sqlite3.Connection:
+    try:
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None)
+    except FAILURES as error:
+        raise UnreadableFileError(say("reason.bad_database", error=error)) from error
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")
+    return connection
+
+
+def _opened(connection: sqlite3.Connection, path: Path, notes: Notes) -> Database:
+    database = Database(connection, path, notes)
+    try:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        try:
+            database.read_schema()
+        except FAILURES as error:
+            # A file that was cut is refused as a whole, unless the schema counts as being repaired.
+            connection.execute("PRAGMA writable_schema = ON")
+            database = Database(connection, path, notes)
+            database.read_schema()
+            notes.say("db_damaged", "warning", path.name, "db_damaged_file", error=error)
+    except FAILURES as error:
+        raise UnreadableFileError(say("reason.bad_database", error=error)) from error
+    return database
