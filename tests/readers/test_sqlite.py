@@ -500,7 +500,7 @@ def test_one_broken_entry_of_the_schema_costs_its_own_table(tmp_path: Path) -> N
     small().write(path)
     content = path.read_bytes()
     assert content.count(b'CREATE TABLE "OP_MEMORY" (') == 1
-    path.write_bytes(content.replace(b'CREATE TABLE "OP_MEMORY" (', b'CREATE T\xcb\xff\xfe \xabOP_MEMORY" ('))
+    path.write_bytes(content.replace(b'CREATE TABLE "OP_MEMORY" (', b'CREATE T\xcb\xff\xfe  \xabOP_MEMORY" ('))
     profile = load_profile(tmp_path)
     assert "db_damaged" in codes(profile) and len(profile.kernels) == 2
     assert not profile.has("allocs") and profile.has("memory")
