@@ -152,7 +152,8 @@ class TraceTables:
 
         def named(test: Callable[[str], bool]) -> Bool:
             by_name: Bool = np.array([*map(test, labels), False], bool)[plain["name"]]
-            return by_name & unnamed
+            both: Bool = by_name & unnamed
+            return both
 
         overlap = (where == "Overlap Analysis") | named(lambda label: label in OVERLAP)
         comm = np.isin(where.astype(str), COMM_PROCESSES) | named(is_comm_name)

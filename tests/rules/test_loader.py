@@ -96,8 +96,9 @@ def test_tests_and_shared_files_are_no_rules(here: Path) -> None:
         (
             "effort: one-line",
             "effort: oneline",
-            "layout-sample.yaml:12:14: error: 'effort' is one of profile, environment, one-line, local, rework; did you mean"
-            " 'one-line'?\n      - {effort: oneline, en: Do this., zh: 这样做。}\n                 ^^^^^^^",
+            "layout-sample.yaml:12:14: error: 'effort' is one of profile, environment, one-line, local, rework;"
+            " did you mean 'one-line'?"
+            "\n      - {effort: oneline, en: Do this., zh: 这样做。}\n                 ^^^^^^^",
         ),
         (
             "{en: Why., zh: 原因。}",

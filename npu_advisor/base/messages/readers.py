@@ -208,8 +208,7 @@ READERS: dict[str, tuple[str, str]] = {
     "do.no_torch_npu": (
         "parse where the profile was recorded:\n"
         "python -c \"from torch_npu.profiler.profiler import analyse; analyse('{path}')\"",
-        "请在采集环境中解析：\n"
-        "python -c \"from torch_npu.profiler.profiler import analyse; analyse('{path}')\"",
+        "请在采集环境中解析：\npython -c \"from torch_npu.profiler.profiler import analyse; analyse('{path}')\"",
     ),
     "error.parse_failed": ("torch_npu could not parse {path}", "torch_npu 无法解析 {path}"),
     "error.msprof": (
