@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from rich.cells import cell_len
 from rich.style import Style
 
@@ -101,17 +103,18 @@ def add_rules(page: Page, report: Report, fold: bool) -> None:
     failed = [rule for rule in report.rules if rule.outcome == "failed"]
     if failed:
         page.add((" " + page.say("ui.failed.head", n=len(failed), rules=len(report.rules)), "bold red"))
-        _rule_rows(page, failed)
+        _rule_rows(page, _rows_of(page, failed))
         page.blank()
     skipped = [rule for rule in report.rules if rule.outcome == "skipped"]
     if not skipped or (fold and not page.options.show_all):
         return
     key = "ui.skipped.head_one" if len(skipped) == 1 else "ui.skipped.head"
     page.heading(page.say(key, n=len(skipped), rules=len(report.rules)), page.say("ui.skipped.note"))
-    shown = skipped if page.options.show_all else _actionable_first(skipped)[:_SHOWN_RULES]
+    rows = _rows_of(page, skipped) if page.options.show_all else _grouped(page, _actionable_first(skipped))
+    shown = rows if page.options.show_all else rows[:_SHOWN_RULES]
     _rule_rows(page, shown)
-    if len(shown) < len(skipped):
-        page.add(("   " + page.say("ui.count.folded", n=len(skipped) - len(shown)), MUTED))
+    if len(shown) < len(rows):
+        page.add(("   " + page.say("ui.count.folded", n=len(rows) - len(shown)), MUTED))
     if report.profiler_call:
         page.add(("   " + page.say("ui.skipped.call"), ""))
         for line in report.profiler_call.rstrip("\n").splitlines():
@@ -124,17 +127,45 @@ def _actionable_first(rules: list[Outcome]) -> list[Outcome]:
     return sorted(rules, key=lambda rule: (not rule.enable, rule.id.startswith("profile-")))
 
 
-def _rule_rows(page: Page, rules: list[Outcome]) -> None:
+class _Row(NamedTuple):
+    """A rule (or how many rules), why it was not checked, and the switch that would enable it."""
+
+    name: str
+    reason: str
+    switch: str
+
+
+def _rows_of(page: Page, rules: list[Outcome]) -> list[_Row]:
+    return [
+        _Row(
+            shorten(rule.id, _NAME_CELLS, page.ellipsis),
+            one_line(rule.reason.pick(page.options.lang)) if rule.reason else "",
+            one_line(rule.enable or ""),
+        )
+        for rule in rules
+    ]
+
+
+def _grouped(page: Page, rules: list[Outcome]) -> list[_Row]:
+    """One row for all rules that were skipped for the same reason."""
+    rows = _rows_of(page, rules)
+    alike: dict[tuple[str, str], list[_Row]] = {}
+    for row in rows:
+        alike.setdefault((row.reason, row.switch), []).append(row)
+    return [
+        group[0] if len(group) == 1 else group[0]._replace(name=page.say("ui.skipped.rules", n=len(group)))
+        for group in alike.values()
+    ]
+
+
+def _rule_rows(page: Page, rows: list[_Row]) -> None:
     """Id, reason and switch in three columns; on a narrow page, or where they do not fit, one below the other."""
-    names = [shorten(rule.id, _NAME_CELLS, page.ellipsis) for rule in rules]
-    reasons = [one_line(rule.reason.pick(page.options.lang)) if rule.reason else "" for rule in rules]
-    switches = [one_line(rule.enable or "") for rule in rules]
-    left, middle, right = (max(map(cell_len, column)) for column in (names, reasons, switches))
+    left, middle, right = (max(map(cell_len, column)) for column in zip(*rows, strict=True))
     if 3 + left + 2 + middle + 2 + right <= page.width:
-        for name, reason, switch in zip(names, reasons, switches, strict=True):
+        for name, reason, switch in rows:
             page.add((f"   {pad(name, left)}  {pad(reason, middle)}  ", ""), (switch, "cyan"))
         return
-    for name, reason, switch in zip(names, reasons, switches, strict=True):
+    for name, reason, switch in rows:
         first, *rest = wrap(reason, page.width - 3 - left - 2, page.most(_REASON_LINES), page.ellipsis)
         page.add((f"   {pad(name, left)}  {first}", ""))
         for line in rest:

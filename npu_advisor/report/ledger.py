@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import fsum
+from math import fsum, inf
 
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
@@ -127,6 +127,6 @@ def bar_cells(shares: Sequence[float], width: int) -> list[int]:
         index = max(range(len(cells)), key=lambda i: exact[i] - cells[i])
         cells[index] += 1
     while sum(cells) > width:
-        index = max(range(len(cells)), key=lambda i: cells[i] - exact[i] if cells[i] > 1 else -1.0)
+        index = max(range(len(cells)), key=lambda i: cells[i] - exact[i] if cells[i] > 1 else -inf)
         cells[index] -= 1
     return cells
