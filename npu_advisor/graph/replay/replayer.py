@@ -1,0 +1,79 @@
+"""The replay of one or more ranks: how well it gives back the recording, and what edits save."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from npu_advisor.base.intervals import Ints
+from npu_advisor.graph.replay.build import Graph, build
+from npu_advisor.graph.replay.gates import anchored, calibrate, step_errors
+from npu_advisor.graph.replay.solve import Solver
+from npu_advisor.model.profile import Profile
+
+
+class StepReplay(NamedTuple):
+    """One step of one rank: recorded and strictly replayed length in ns, signed error, anchored share."""
+
+    rank: int
+    step: int
+    recorded: int
+    replayed: int
+    error: float
+    anchored_share: float
+
+
+class Replayer:
+    """The calibrated graph of ``profiles`` (linked; one rank, or all ranks of a run that are there)."""
+
+    def __init__(self, profiles: Profile | Sequence[Profile], *, compiled: bool = True) -> None:
+        self.profiles = [profiles] if isinstance(profiles, Profile) else list(profiles)
+        self.graph: Graph = build(self.profiles)
+        net = self.graph.net
+        self.solver = Solver(net.rec, net.src, net.dst, compiled=compiled)
+        self.strict: Ints = self.solver.solve(net.w)
+        self.calibrated = calibrate(self.graph)
+        self.times: Ints = self.solver.solve(self.calibrated.w, self.calibrated.rec)
+        self.end = int(self.times.max(initial=0))
+        self.count = max((len(profile.table("steps")) for profile in self.profiles), default=0) or 1
+        self.recorded = self._recorded()
+
+    @property
+    def error(self) -> float:
+        """The largest error of strict self-replay of any step, as a share of the step."""
+        return max((abs(step.error) for step in self.recorded), default=0.0)
+
+    @property
+    def anchored_share(self) -> float:
+        """Share of the recorded time that the binding chain holds only by anchors."""
+        total = sum(step.recorded for step in self.recorded)
+        held = sum(step.recorded * step.anchored_share for step in self.recorded)
+        return held / total if total else 0.0
+
+    def _recorded(self) -> list[StepReplay]:
+        found = []
+        for number, errors in enumerate(step_errors(self.graph, self.strict)):
+            steps = self.profiles[number].table("steps")
+            windows = list(
+                zip(
+                    (steps["start_ns"] - self.graph.origin).tolist(),
+                    (steps["end_ns"] - self.graph.origin).tolist(),
+                    strict=True,
+                )
+            )
+            shares = anchored(self.graph, self.calibrated, windows)
+            found += [
+                StepReplay(number, row, *values, share)
+                for row, (values, share) in enumerate(zip(errors, shares, strict=True))
+            ]
+        return found
+
+    def kernel_shift(self) -> Ints:
+        """How far strict replay moves each kernel's start, in ns."""
+        shifts = [
+            np.abs(self.strict - self.graph.net.rec)[rank.device.task_start[rank.tasks.kind == 0]]
+            for rank in self.graph.ranks
+        ]
+        return np.concatenate(shifts)
