@@ -17,6 +17,8 @@ from npu_advisor.model.profile import Profile
 LATE, NEAR = 30 * US, 15 * US
 # Clocks round: a cause may seem to end this much after what it caused.
 EARLY = 2 * US
+# No host takes longer than this to notice that the device is done, clock offset included.
+MOST = 200 * US
 NEVER = np.iinfo(np.int64).min // 2
 
 
@@ -41,17 +43,30 @@ def sync_waits(
     ):
         rows = np.flatnonzero(chosen >= 0)
         if len(rows):
-            latency = per_class(syncs.end[rows] - end[rows], bound[rows], syncs.name[rows], 10 * US)
+            latency = _latency(syncs.end[rows] - end[rows], bound[rows], syncs.name[rows])
             builder.link(ends[chosen[rows]], host.sync_end[rows], latency, SYNC)
+    # A sync with nothing to wait for took what it costs; one that waited costs what such a sync usually does.
     quiet = (reached + CLOCKS < syncs.start) & (popped + EARLY < syncs.start)
-    own = np.zeros(len(duration), dtype=np.int64)
+    own = duration.copy()
     for name in np.unique(syncs.name):
         mine = syncs.name == name
-        waited = mine & (by_device | by_queue)
-        free = median(duration[mine & quiet], min(int(duration[mine].min()), 10 * US if waited.all() else 2**60))
-        own[mine] = free
+        free = duration[mine & quiet]
+        if not len(free):
+            free = duration[mine & ~by_device & ~by_queue]
+        usual = int(np.median(free)) if len(free) else min(int(duration[mine].min()), 10 * US)
+        own[mine & ~quiet] = usual
     explained: Mask = by_device | by_queue
     return np.minimum(own, duration), explained
+
+
+def _latency(delay: Ints, bound: Mask, names: Ints) -> Ints:
+    """Cause to return of a sync: the median of its kind, else of all that waited, else the smallest that waited."""
+    waited = delay[bound]
+    default = median(waited, min(int(waited.min()), MOST) if len(waited) else 10 * US)
+    found = np.full(len(delay), default, dtype=np.int64)
+    for name in np.unique(names):
+        found[names == name] = median(delay[bound & (names == name)], default)
+    return found
 
 
 def _sync_causes(tasks: Tasks, syncs: Syncs, host: HostLanes) -> Ints:
