@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from npu_advisor.base.intervals import Ints
 from npu_advisor.graph.replay.build import Graph, build
+from npu_advisor.graph.replay.edits import Edit, Editor, merge, weights
+from npu_advisor.graph.replay.fixes import Fixer
 from npu_advisor.graph.replay.gates import anchored, calibrate, step_errors
 from npu_advisor.graph.replay.solve import Solver
 from npu_advisor.model.profile import Profile
@@ -31,6 +33,8 @@ class Replayer:
     def __init__(self, profiles: Profile | Sequence[Profile], *, compiled: bool = True) -> None:
         self.profiles = [profiles] if isinstance(profiles, Profile) else list(profiles)
         self.graph: Graph = build(self.profiles)
+        self._use_compiled = compiled
+        self._fixers: dict[int, Fixer] = {}
         net = self.graph.net
         self.solver = Solver(net.rec, net.src, net.dst, compiled=compiled)
         self.strict: Ints = self.solver.solve(net.w)
@@ -51,6 +55,29 @@ class Replayer:
         total = sum(step.recorded for step in self.recorded)
         held = sum(step.recorded * step.anchored_share for step in self.recorded)
         return held / total if total else 0.0
+
+    def fixer(self, number: int) -> Fixer:
+        """Makes edits of the rank at ``number`` in ``profiles``."""
+        if number not in self._fixers:
+            self._fixers[number] = Fixer(Editor(self.graph, number, self.calibrated))
+        return self._fixers[number]
+
+    def replay(self, edit: Edit) -> Ints:
+        """Times of all nodes with an edit applied."""
+        net = self.graph.net
+        w = weights(net, self.calibrated.w, edit)
+        src, dst, added = edit.add
+        if not len(src):
+            return self.solver.solve(w, self.calibrated.rec)
+        more = Solver(
+            net.rec, np.concatenate((net.src, src)), np.concatenate((net.dst, dst)), compiled=self._use_compiled
+        )
+        return more.solve(np.concatenate((w, added)), self.calibrated.rec)
+
+    def price(self, edits: Edit | Iterable[Edit]) -> float:
+        """What edits save together, in ns per step; negative where they cost."""
+        edit = edits if isinstance(edits, Edit) else merge(edits)
+        return (self.end - int(self.replay(edit).max(initial=0))) / self.count
 
     def _recorded(self) -> list[StepReplay]:
         found = []
