@@ -87,6 +87,16 @@ class Builder:
         span: Ints = rec[dst[edges]] - rec[src[edges]]
         return span
 
+    def recorded(self, nodes: Ints) -> Ints:
+        """Recorded times of nodes."""
+        rec: Ints = np.concatenate([np.zeros(0, dtype=np.int64), *self._rec])[nodes]
+        return rec
+
+    def target(self, edges: Ints) -> Ints:
+        """The nodes that edges lead to."""
+        dst: Ints = np.concatenate([np.zeros(0, dtype=np.int64), *(part[1] for part in self._edges)])[edges]
+        return dst
+
     def net(self) -> Net:
         """Everything so far."""
         none = np.zeros(0, dtype=np.int64)

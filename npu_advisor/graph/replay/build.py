@@ -12,7 +12,7 @@ from npu_advisor.base.intervals import Ints, Mask
 from npu_advisor.graph.links import host_threads
 from npu_advisor.graph.replay import collectives, waits
 from npu_advisor.graph.replay.arrays import DROPPED, LANE, Builder, Net
-from npu_advisor.graph.replay.depth import full_queues
+from npu_advisor.graph.replay.depth import Limit, full_queues
 from npu_advisor.graph.replay.device import DeviceLanes, build_device, event_waits
 from npu_advisor.graph.replay.host import HostLanes, build_host
 from npu_advisor.graph.replay.syncs import Syncs, syncs_of
@@ -22,7 +22,8 @@ from npu_advisor.model.profile import Profile
 
 @dataclass
 class RankGraph:
-    """What one rank's events became; ``transit`` is the data movement of joined collectives, by task."""
+    """What one rank's events became; ``transit`` is the data movement of joined collectives, by task; ``limits`` are
+    the queues that were full."""
 
     profile: Profile
     tasks: Tasks
@@ -31,9 +32,7 @@ class RankGraph:
     host: HostLanes
     device: DeviceLanes
     transit: dict[int, int]
-    cause: Ints
-    waiting: Ints
-    wait_edge: Ints
+    limits: list[Limit]
 
 
 class Graph(NamedTuple):
@@ -88,11 +87,12 @@ def _rank(
     own, explained = waits.sync_waits(builder, profile, tasks, syncs, host, device)
     changed = [(host.sync_edge[host.sync_edge >= 0], own[host.sync_edge >= 0])]
     told, _ = event_waits(builder, tasks, device)
-    edge, cause, waiting = waits.domain_waits(builder, profile, tasks, device)
+    _, _, waiting = waits.domain_waits(builder, profile, tasks, device)
     waits.inferred_waits(builder, tasks, device, np.concatenate((told, waiting)))
     changed += _direct_calls(builder, profile, tasks, syncs, host, device)
-    changed += full_queues(builder, profile, tasks, host, device)
-    return RankGraph(profile, tasks, syncs, explained, host, device, {}, cause, waiting, edge), changed
+    limits, stretched = full_queues(builder, profile, tasks, host, device)
+    changed += stretched
+    return RankGraph(profile, tasks, syncs, explained, host, device, {}, limits), changed
 
 
 def _direct_threads(profile: Profile, tasks: Tasks, threads: Ints) -> Ints:

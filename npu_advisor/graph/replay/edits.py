@@ -26,7 +26,8 @@ class Edit(NamedTuple):
 
     ``cut``: (lane, low, high) stretches of host work that go; ``drop``: edges that no longer bind; ``limit``: (edge,
     weight) at most this; ``assign``: (edge, weight) durations that replace the recorded one, the smallest of several;
-    ``add``: (source node, target node, weight) new constraints.
+    ``add``: (source node, target node, weight) new constraints; ``gone``: end nodes of removed tasks and Dequeues,
+    which hold no place in a queue any more.
     """
 
     cut: tuple[Ints, Ints, Ints] = (_NONE, _NONE, _NONE)
@@ -34,6 +35,7 @@ class Edit(NamedTuple):
     limit: Pairs = (_NONE, _NONE)
     assign: Pairs = (_NONE, _NONE)
     add: tuple[Ints, Ints, Ints] = (_NONE, _NONE, _NONE)
+    gone: Ints = _NONE
 
 
 def merge(edits: Iterable[Edit]) -> Edit:
@@ -49,6 +51,7 @@ def merge(edits: Iterable[Edit]) -> Edit:
         limit=joined("limit", 2),  # type: ignore[arg-type]
         assign=joined("assign", 2),  # type: ignore[arg-type]
         add=joined("add", 3),  # type: ignore[arg-type]
+        gone=np.concatenate([_NONE, *(part.gone for part in parts)]),
     )
 
 
@@ -123,7 +126,7 @@ class Editor:
             waits = self._wait_edges
             drop = np.concatenate((drop, waits[np.isin(self.graph.net.dst[waits], starts)]))
         limit = (np.concatenate((edge, zero)), np.concatenate((value, np.zeros(len(zero), dtype=np.int64))))
-        return Edit(drop=drop, limit=limit)
+        return Edit(drop=drop, limit=limit, gone=device.task_end[tasks])
 
     def _launch_calls(self, nodes: Ints) -> Ints:
         """The edge inside the Dequeue that each launch takes: to the next launch, else from what was before it."""
@@ -141,7 +144,11 @@ class Editor:
         calls = edges[np.isin(owner, rows)]
         gap, pop = device.gap[rows], device.pop[rows]
         zero = np.concatenate((calls, gap[gap >= 0], pop[(pop >= 0) & (gap < 0)]))
-        own = Edit(drop=pop[(pop >= 0) & (gap >= 0)], limit=(zero, np.zeros(len(zero), dtype=np.int64)))
+        own = Edit(
+            drop=pop[(pop >= 0) & (gap >= 0)],
+            limit=(zero, np.zeros(len(zero), dtype=np.int64)),
+            gone=device.dequeue_end[rows],
+        )
         return merge([own, self.remove_tasks(tasks, moved=moved)])
 
     def remove_ops(self, ops: Ints, *, moved: bool = False) -> Edit:

@@ -24,6 +24,8 @@ Floats = npt.NDArray[np.float64]
 WRAPPERS = ("ProfilerStep#", "Optimizer.", "DistributedDataParallel.", "nn.Module:")
 # From this many repeats in a step of one op at one line on, the line is a loop.
 LOOP = 4
+# ... and no loop worth folding runs more ops than this per turn.
+BODY = 4
 # One pass over all parameters reads p, g, m, v and writes p, m, v; a kernel per operation makes about 15 passes.
 FUSED_PASSES = 7 / 15
 BUCKET = 25 * 2**20
@@ -232,7 +234,10 @@ class Fixer:
     def _loops(self, units: Ints) -> tuple[Ints, Ints]:
         """Ops that repeat one of ``units`` at its line within a step, and the first of each loop."""
         names, lines, steps = self.ops["name"].codes, self.ops["source"].codes, self.ops["step"]
-        top = np.unique(self.units(np.flatnonzero(~self._wrapper)))
+        mine = (self.ops["track"] == main_thread(self.rank.profile)) & ~self._wrapper
+        top = np.unique(self.units(np.flatnonzero(mine)))
+        turn = np.empty(len(names), dtype=np.int64)
+        turn[top[np.argsort(self.ops["start_ns"][top], kind="stable")]] = np.arange(len(top))
         key = names.astype(np.int64) * (len(self.ops["source"].categories) + 1) + lines
         wanted, key = key[units], key[top]
         # Without a line, ops of the same name elsewhere are another matter.
@@ -242,8 +247,14 @@ class Fixer:
         top, key = top[order], key[order]
         new = np.ones(len(top), dtype=bool)
         new[1:] = (key[1:] != key[:-1]) | (steps[top][1:] != steps[top][:-1])
-        group = np.cumsum(new) - 1
-        looped = np.bincount(group)[group] >= LOOP if len(group) else np.zeros(0, dtype=bool)
+        if not len(top):
+            return top, top
+        group, count = np.cumsum(new) - 1, np.bincount(np.cumsum(new) - 1)
+        # A body of many ops is a loop over layers: real work, which no single op replaces.
+        first = np.flatnonzero(new)
+        last = np.append(first[1:], len(top)) - 1
+        body = (turn[top[last]] - turn[top[first]]) / np.maximum(count - 1, 1)
+        looped = ((count >= LOOP) & (body <= BODY))[group]
         return top[looped & ~new], top[looped & new]
 
     # --- optimizer -----------------------------------------------------------------------------------------------

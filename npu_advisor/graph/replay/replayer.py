@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.intervals import Ints
+from npu_advisor.graph.replay.arrays import DROPPED
 from npu_advisor.graph.replay.build import Graph, build
 from npu_advisor.graph.replay.edits import Edit, Editor, merge, weights
 from npu_advisor.graph.replay.fixes import Fixer
@@ -35,6 +36,7 @@ class Replayer:
         self.graph: Graph = build(self.profiles)
         self._use_compiled = compiled
         self._fixers: dict[int, Fixer] = {}
+        self._limits = [limit for rank in self.graph.ranks for limit in rank.limits]
         net = self.graph.net
         self.solver = Solver(net.rec, net.src, net.dst, compiled=compiled)
         self.strict: Ints = self.solver.solve(net.w)
@@ -66,13 +68,21 @@ class Replayer:
         """Times of all nodes with an edit applied."""
         net = self.graph.net
         w = weights(net, self.calibrated.w, edit)
-        src, dst, added = edit.add
+        added = [edit.add]
+        if len(edit.gone):
+            gone = np.zeros(len(net.rec), dtype=bool)
+            gone[edit.gone] = True
+            for limit in self._limits:
+                if gone[limit.done].any():
+                    w[limit.edges] = DROPPED
+                    added.append(limit.without(gone))
+        src, dst, more = (np.concatenate(column) for column in zip(*added, strict=True))
         if not len(src):
             return self.solver.solve(w, self.calibrated.rec)
-        more = Solver(
+        solver = Solver(
             net.rec, np.concatenate((net.src, src)), np.concatenate((net.dst, dst)), compiled=self._use_compiled
         )
-        return more.solve(np.concatenate((w, added)), self.calibrated.rec)
+        return solver.solve(np.concatenate((w, more)), self.calibrated.rec)
 
     def price(self, edits: Edit | Iterable[Edit]) -> float:
         """What edits save together, in ns per step; negative where they cost."""
