@@ -182,7 +182,8 @@ def _launch_weights(tasks: Tasks, launched: Mask, before: Ints, found: DeviceLan
     weight[:] = latency
     comms = launched & (tasks.kind == COMM)
     if comms.any():
-        weight[comms] = int(delay[comms].min())
+        # Collectives that always found the stream busy say nothing about their launch.
+        weight[comms] = min(int(delay[comms].min()), max(latency, 0) + CLOCKS)
     # Pageable memory is staged before the copy starts; on a busy stream that is hidden.
     staged = idle & (tasks.kind == COPY)
     weight[staged] = delay[staged]

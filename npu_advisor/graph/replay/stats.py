@@ -12,6 +12,8 @@ CLEAR = 20 * US
 # Host and device clocks differ by tens of us, with either sign.
 CLOCKS = 50 * US
 ENOUGH = 3
+# No launch takes longer, clock offset included: beyond it the stream was never seen idle.
+SLOWEST = 100 * US
 
 
 def median(values: Ints, default: int) -> int:
@@ -41,4 +43,4 @@ def launch_latency(delay: Ints, idle: Mask, known: Mask) -> int:
     chosen = delay[known & idle]
     if len(chosen) >= max(ENOUGH, 0.1 * known.sum()):
         return int(np.median(chosen))
-    return int(delay[known].min())
+    return min(int(delay[known].min()), SLOWEST)
