@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints, Mask
+from npu_advisor.base.intervals import Ints
 from npu_advisor.graph.links import host_threads
 from npu_advisor.graph.replay import collectives, waits
 from npu_advisor.graph.replay.arrays import DROPPED, LANE, Builder, Net
@@ -23,12 +23,12 @@ from npu_advisor.model.profile import Profile
 @dataclass
 class RankGraph:
     """What one rank's events became; ``transit`` is the data movement of joined collectives, by task; ``limits`` are
-    the queues that were full."""
+    the queues that were full; ``threads`` is the host thread behind each track."""
 
     profile: Profile
     tasks: Tasks
     syncs: Syncs
-    explained: Mask
+    threads: Ints
     host: HostLanes
     device: DeviceLanes
     transit: dict[int, int]
@@ -84,7 +84,7 @@ def _rank(
     syncs = syncs_of(profile, tasks, threads)
     host = build_host(builder, profile, number, tasks, direct, syncs, lane)
     device = build_device(builder, profile, number, tasks, host, lane + len(host.lanes))
-    own, explained = waits.sync_waits(builder, profile, tasks, syncs, host, device)
+    own = waits.sync_waits(builder, profile, tasks, syncs, host, device)
     changed = [(host.sync_edge[host.sync_edge >= 0], own[host.sync_edge >= 0])]
     told, _ = event_waits(builder, tasks, device)
     _, _, waiting = waits.domain_waits(builder, profile, tasks, device)
@@ -92,7 +92,7 @@ def _rank(
     changed += _direct_calls(builder, profile, tasks, syncs, host, device)
     limits, stretched = full_queues(builder, profile, tasks, host, device)
     changed += stretched
-    return RankGraph(profile, tasks, syncs, explained, host, device, {}, limits), changed
+    return RankGraph(profile, tasks, syncs, threads, host, device, {}, limits), changed
 
 
 def _direct_threads(profile: Profile, tasks: Tasks, threads: Ints) -> Ints:
@@ -120,7 +120,7 @@ def _direct_calls(
     rows = np.flatnonzero(edge >= 0)
     node, at, op, edge = node[rows], at[rows], op[rows], edge[rows]
     span = builder.span(edge)
-    entry, own = waits.direct_calls(builder, profile, at, node, op, at - span)
+    entry, own = waits.direct_calls(profile, at, op, at - span)
     held = np.flatnonzero(entry >= 0)
     if not len(held):
         return []

@@ -35,7 +35,9 @@ def matched(profiles: Sequence[Profile], tasks: Sequence[Tasks]) -> list[list[Me
     for by_rank in rows.values():
         if len(by_rank) > 1 and len({len(members) for members in by_rank.values()}) == 1:
             ranks = sorted(by_rank)
-            found += [list(zip(ranks, same, strict=True)) for same in zip(*(by_rank[r].tolist() for r in ranks), strict=True)]
+            found += [
+                list(zip(ranks, same, strict=True)) for same in zip(*(by_rank[r].tolist() for r in ranks), strict=True)
+            ]
     return found
 
 

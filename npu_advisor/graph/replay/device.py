@@ -18,6 +18,8 @@ OVERLAP, OVERLAP_SHARE = 2 * US, 0.1
 # A record releases a wait within this time.
 RELEASE = 1500
 EXACT = 3 * US
+# A wait is for one of the records issued last before it.
+RECENT = 512
 
 
 @dataclass
@@ -26,7 +28,8 @@ class DeviceLanes:
 
     ``gap`` is the edge from the previous Dequeue, ``pop`` the one from the Enqueue, ``calls`` pairs (edge, Dequeue)
     of the rigid edges inside Dequeues; ``launch_edge``, ``stream_edge`` and ``run`` lead to a task's start and end,
-    ``previous`` is the task before it on its stream. ``ready`` is when those edges let each task start, as recorded.
+    ``previous`` is the task before it on its stream. ``ready`` is when those edges let each task start, as recorded; ``latency`` is
+    launch to start of a kernel, ``kernel_gap`` what lies between two queued kernels.
     """
 
     dequeue_start: Ints
@@ -42,28 +45,30 @@ class DeviceLanes:
     run: Ints
     previous: Ints
     ready: Ints
-    usual_gap: int = 0
     latency: int = 0
+    kernel_gap: int = 0
 
 
-def build_device(builder: Builder, profile: Profile, rank: int, tasks: Tasks, host: HostLanes, lane: int) -> DeviceLanes:
+def build_device(
+    builder: Builder, profile: Profile, rank: int, tasks: Tasks, host: HostLanes, lane: int
+) -> DeviceLanes:
     """Add the Dequeue lanes (numbered from ``lane``) and the streams of one rank."""
     dequeues = len(profile.table("dequeues"))
-    sizes = [dequeues] * 4 + [len(tasks.start)] * 8
-    columns = [np.full(size, -1, dtype=np.int64) for size in sizes]
-    found = DeviceLanes(*columns[:4], (columns[0][:0], columns[0][:0]), *columns[4:])
-    usual = _dequeues(builder, profile, rank, tasks, host, found, lane)
-    found.usual_gap = usual
+    entry = [np.full(dequeues, -1, dtype=np.int64) for _ in range(4)]
+    own = [np.full(len(tasks.start), -1, dtype=np.int64) for _ in range(8)]
+    calls = (entry[0][:0], entry[0][:0])
+    found = DeviceLanes(*entry, calls, *own)  # type: ignore[call-arg, arg-type]
+    _dequeues(builder, profile, rank, tasks, host, found, lane)
     _streams(builder, rank, tasks, host, found)
     return found
 
 
 def _dequeues(
     builder: Builder, profile: Profile, rank: int, tasks: Tasks, host: HostLanes, found: DeviceLanes, lane: int
-) -> int:
-    """Dequeues with their launches inside, lane by lane; returns the lane's usual gap."""
+) -> None:
+    """Dequeues with their launches inside, lane by lane."""
     dequeues, enqueues = profile.table("dequeues"), profile.table("enqueues")
-    usual, calls = 0, []
+    calls = []
     for number, track in enumerate(np.unique(dequeues["track"]).tolist(), lane):
         host.lanes[track] = number
         rows = np.flatnonzero(dequeues["track"] == track)
@@ -91,15 +96,14 @@ def _dequeues(
         weight = np.diff(when[order])[within]
         made = builder.link(nodes[within], nodes[within + 1], weight, CALL, number)
         calls.append((made, rows[owner[order][within]]))
-        usual = _pops(builder, rows, start, end, dequeues["enqueue"][rows], enqueues["end_ns"], host, found)
+        _pops(builder, rows, start, end, dequeues["enqueue"][rows], enqueues["end_ns"], host, found)
     if calls:
         found.calls = (np.concatenate([edge for edge, _ in calls]), np.concatenate([row for _, row in calls]))
-    return usual
 
 
 def _pops(
     builder: Builder, rows: Ints, start: Ints, end: Ints, push: Ints, pushed: Ints, host: HostLanes, found: DeviceLanes
-) -> int:
+) -> None:
     """Edges into each Dequeue's start: from its Enqueue and from the Dequeue before it."""
     known = push >= 0
     ready = np.where(known, pushed[np.maximum(push, 0)] if len(pushed) else 0, 0)
@@ -109,13 +113,16 @@ def _pops(
     before = np.concatenate(([np.iinfo(np.int64).min // 2], end[:-1]))
     idle = known & (before + 2 * US <= ready)
     delay = start - ready
-    pop = int(per_class(delay[known], idle[known], np.zeros(int(known.sum()), dtype=np.int64), 10 * US)[0]) if known.any() else 0
+    pop = (
+        int(per_class(delay[known], idle[known], np.zeros(int(known.sum()), dtype=np.int64), 10 * US)[0])
+        if known.any()
+        else 0
+    )
     # A Dequeue whose Enqueue is not recorded keeps its recorded distance to the one before it.
     weight = np.where(known[1:], usual, gap)
     found.gap[rows[1:]] = builder.link(found.dequeue_end[rows[:-1]], found.dequeue_start[rows[1:]], weight, LANE)
     mine = rows[known]
     found.pop[mine] = builder.link(host.enqueue_end[push[known]], found.dequeue_start[mine], pop, QUEUE)
-    return usual
 
 
 def _streams(builder: Builder, rank: int, tasks: Tasks, host: HostLanes, found: DeviceLanes) -> None:
@@ -132,6 +139,8 @@ def _streams(builder: Builder, rank: int, tasks: Tasks, host: HostLanes, found: 
     classes = np.minimum(tasks.kind, OTHER)
     launch_w = _launch_weights(tasks, launched, before, found)
     stream_w = _stream_weights(tasks, launched, previous, before, classes)
+    follow = (classes == KERNEL) & (previous >= 0) & (classes[np.maximum(previous, 0)] == KERNEL)
+    found.kernel_gap = int(stream_w[follow].max(initial=0))
     behind = previous >= 0
     rows = np.flatnonzero(behind & ~parallel)
     lost = ~launched[rows] & ~is_wait[rows]
@@ -218,17 +227,18 @@ def event_waits(builder: Builder, tasks: Tasks, found: DeviceLanes) -> tuple[Int
     records = records[np.argsort(tasks.issue[records], kind="stable")]
     issued, ends, lanes = tasks.issue[records], tasks.end[records], tasks.lane[records]
     for wait in waits.tolist():
-        low = int(np.searchsorted(issued, tasks.issue[wait]))
-        fits = np.flatnonzero((lanes[:low] != tasks.lane[wait]) & (ends[:low] <= tasks.end[wait] + 2 * US))
-        if not len(fits):
-            continue
-        late = tasks.end[wait] - ends[fits]
+        high = int(np.searchsorted(issued, tasks.issue[wait]))
+        near = np.arange(max(high - RECENT, 0), high)
+        late = tasks.end[wait] - ends[near]
+        fits = (lanes[near] != tasks.lane[wait]) & (late >= -2 * US)
+        near, late = near[fits], np.abs(late[fits])
         if tasks.end[wait] > found.ready[wait] + EXACT:
-            exact, near = fits[np.abs(late) <= EXACT], fits[np.abs(late) <= CLOCKS]
-            fits = exact if len(exact) else near[[np.argmin(np.abs(tasks.end[wait] - ends[near]))]] if len(near) else fits[:0]
-        if len(fits):
-            pairs.append((wait, int(records[fits[-1]])))
-    wait, record = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    weight = np.clip(tasks.end[wait] - tasks.end[record], 0, RELEASE)
-    builder.link(found.task_end[record], found.task_end[wait], weight, EVENT)
-    return wait, record
+            # It blocked: what released it ended with it.
+            exact, close = near[late <= EXACT], near[late <= CLOCKS]
+            near = exact if len(exact) else close[late[late <= CLOCKS].argsort(kind="stable")[:1]]
+        if len(near):
+            pairs.append((wait, int(records[near[-1]])))
+    matched, record = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    weight = np.clip(tasks.end[matched] - tasks.end[record], 0, RELEASE)
+    builder.link(found.task_end[record], found.task_end[matched], weight, EVENT)
+    return matched, record

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints, covered, union
+from npu_advisor.base.intervals import Ints, Mask, covered, union
 from npu_advisor.graph.replay.arrays import DROPPED, SYNC, WAIT, Net
 from npu_advisor.graph.replay.build import Graph
 from npu_advisor.graph.replay.gates import Calibrated
@@ -43,7 +43,9 @@ def merge(edits: Iterable[Edit]) -> Edit:
     parts = list(edits)
 
     def joined(name: str, width: int) -> tuple[Ints, ...]:
-        return tuple(np.concatenate([_NONE, *(getattr(part, name)[column] for part in parts)]) for column in range(width))
+        return tuple(
+            np.concatenate([_NONE, *(getattr(part, name)[column] for part in parts)]) for column in range(width)
+        )
 
     return Edit(
         cut=joined("cut", 3),  # type: ignore[arg-type]
@@ -102,7 +104,10 @@ class Editor:
     def transit(self, tasks: Ints) -> Ints:
         """How long tasks run; for joined collectives the data movement without the wait."""
         own = self.rank.tasks.end[tasks] - self.rank.tasks.start[tasks]
-        return np.array([self.rank.transit.get(task, ns) for task, ns in zip(tasks.tolist(), own.tolist(), strict=True)], dtype=np.int64)
+        return np.array(
+            [self.rank.transit.get(task, ns) for task, ns in zip(tasks.tolist(), own.tolist(), strict=True)],
+            dtype=np.int64,
+        )
 
     def run_edges(self, tasks: Ints, ns: Ints) -> Pairs:
         """(edge, weight) that make tasks run ``ns``; a joined collective's edge also holds its rank's clock offset."""
@@ -219,10 +224,10 @@ class Editor:
         return Edit(assign=self.run_edges(tasks, ns))
 
 
-def _within(low: Ints, high: Ints, at: Ints) -> Ints:
+def _within(low: Ints, high: Ints, at: Ints) -> Mask:
     """Whether each time lies in one of sorted disjoint ``[low, high)``."""
     if not len(low):
         return np.zeros(len(at), dtype=bool)
     index = np.searchsorted(low, at, side="right") - 1
-    inside: Ints = (index >= 0) & (at < high[np.maximum(index, 0)])
+    inside: Mask = (index >= 0) & (at < high[np.maximum(index, 0)])
     return inside

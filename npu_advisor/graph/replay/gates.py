@@ -6,12 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints, covered, union
+from npu_advisor.base.intervals import Ints, Spans, covered, union
 from npu_advisor.graph.replay.arrays import DROPPED, FORK, HOST, LAUNCH, SYNC_FREE
 from npu_advisor.graph.replay.build import Graph
 from npu_advisor.graph.replay.stats import US
 
-SILENT_HOST, UNEXPLAINED_SYNC, RESIDUAL, LATENCY = 300 * US, 100 * US, 50 * US, 50 * US
+# What an edge of a kind may hold before it counts as an anchor; of other kinds only their residual can.
+_LEAST = {HOST: 300 * US, FORK: 300 * US, SYNC_FREE: 100 * US, LAUNCH: 50 * US}
+RESIDUAL = 50 * US
 _WRAPPERS = ("ProfilerStep#",)
 
 
@@ -82,58 +84,50 @@ def _shift(rec: Ints, replayed: Ints, at: int) -> int:
     return int(replayed[index] - rec[index]) if index >= 0 else 0
 
 
-def anchored(graph: Graph, calibrated: Calibrated, steps: list[tuple[int, int]]) -> list[float]:
-    """Share of each window that the binding chain holds only by an anchor.
-
-    ``steps`` are windows (ns since the origin) that end on the chain. Anchors are silences of a host thread that no op
-    covers, syncs without a cause, residuals, launch latencies, and what lies before a node without any edge.
-    """
-    spans = _anchors(graph, calibrated)
+def anchored(anchors: list[tuple[int, int]], windows: list[tuple[int, int]]) -> list[float]:
+    """Share of each window (ns since the origin) that lies under ``anchors``."""
     shares = []
-    for start, end in steps:
-        inside = sum(max(0, min(high, end) - max(low, start)) for low, high in spans)
+    for start, end in windows:
+        inside = sum(max(0, min(high, end) - max(low, start)) for low, high in anchors)
         shares.append(inside / (end - start) if end > start else 0.0)
     return shares
 
 
-def _anchors(graph: Graph, calibrated: Calibrated) -> list[tuple[int, int]]:
+def anchors(graph: Graph, calibrated: Calibrated) -> list[tuple[int, int]]:
+    """Stretches (ns since the origin) that hold the end of the recording in place and would not move with any cause.
+
+    Walks the binding chain back from the end. Anchors are silences of a host thread that no op covers, syncs that
+    nothing explains, launch latencies, residuals, and what lies before a node without any edge.
+    """
     net, rec = graph.net, calibrated.rec
-    covers = {}
+    covers = _covers(graph)
+    spans = []
+    node = int(np.argmax(rec)) if len(rec) else -1
+    for _ in range(len(rec)):
+        edge = int(calibrated.binding[node])
+        if edge < 0:
+            if not any(rank.host.into.get(node) == -1 for rank in graph.ranks):
+                spans.append((0, int(rec[node])))
+            break
+        low, high, kind = int(rec[net.src[edge]]), int(rec[node]), int(net.kind[edge])
+        held = high - low
+        if kind == HOST:
+            held -= int(covered(np.array([low]), np.array([high]), covers[int(net.lane[edge])])[0])
+        elif kind not in _LEAST:
+            held = int(calibrated.residual[edge])
+        if held > _LEAST.get(kind, RESIDUAL):
+            spans.append((high - held, high))
+        node = int(net.src[edge])
+    return spans
+
+
+def _covers(graph: Graph) -> dict[int, Spans]:
+    """When each host lane had an op open, step marks aside."""
+    found = {}
     for rank in graph.ranks:
         ops = rank.profile.table("ops")
         inner = np.array([not str(name).startswith(_WRAPPERS) for name in ops["name"].categories] + [True])
         for thread, lane in rank.host.lanes.items():
             rows = np.flatnonzero((ops["track"] == thread) & inner[ops["name"].codes])
-            covers[lane] = union(ops["start_ns"][rows] - graph.origin, ops["end_ns"][rows] - graph.origin)
-    node = int(np.argmax(rec))
-    spans = []
-    src, kind, lane = net.src, net.kind, net.lane
-    seen = 0
-    while seen <= len(rec):
-        seen += 1
-        edge = int(calibrated.binding[node])
-        if edge < 0:
-            spans.append((0, int(rec[node])) if not _is_first_host(graph, node) else (0, 0))
-            break
-        low, high = int(rec[src[edge]]), int(rec[node])
-        held = 0
-        if kind[edge] in (HOST, FORK):
-            free = high - low
-            if kind[edge] == HOST:
-                free -= int(covered(np.array([low]), np.array([high]), covers[int(lane[edge])])[0])
-            held = free if free > SILENT_HOST else 0
-        elif kind[edge] == SYNC_FREE:
-            held = high - low if high - low > UNEXPLAINED_SYNC else 0
-        elif kind[edge] == LAUNCH:
-            held = high - low if high - low > LATENCY else 0
-        elif calibrated.residual[edge] > RESIDUAL:
-            held = int(calibrated.residual[edge])
-        if held > 0:
-            spans.append((high - held, high))
-        node = int(src[edge])
-    return spans
-
-
-def _is_first_host(graph: Graph, node: int) -> bool:
-    """Whether a node is the first on a host thread: there the recording begins."""
-    return any(rank.host.into.get(node) == -1 for rank in graph.ranks)
+            found[lane] = union(ops["start_ns"][rows] - graph.origin, ops["end_ns"][rows] - graph.origin)
+    return found

@@ -7,12 +7,13 @@ wait. A thread that works while the main thread is silent (``loss.backward()``) 
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints, Spans, union
+from npu_advisor.base.intervals import Ints, Mask, Spans, union
 from npu_advisor.graph.replay.arrays import FORK, HOST, SYNC_FREE, Builder
 from npu_advisor.graph.replay.syncs import Syncs
 from npu_advisor.graph.replay.tasks import Tasks
@@ -66,7 +67,7 @@ def build_host(
         rows = np.arange(len(marks), dtype=np.int64)
         marked = _Items(np.full(len(marks), main), np.full(len(marks), MARK), rows, marks, marks)
         items = _Items(*(np.concatenate(pair) for pair in zip(items, marked, strict=True)))
-    found = HostLanes(*(np.full(size, -1, dtype=np.int64) for size in _sizes(profile, syncs, tasks)))
+    found = _no_lanes(profile, syncs, tasks)
     spots: dict[int, tuple[Ints, Ints]] = {}
     for lane, thread in enumerate(np.unique(items.thread).tolist(), first_lane):
         found.lanes[thread] = lane
@@ -76,9 +77,10 @@ def build_host(
     return found
 
 
-def _sizes(profile: Profile, syncs: Syncs, tasks: Tasks) -> list[int]:
+def _no_lanes(profile: Profile, syncs: Syncs, tasks: Tasks) -> HostLanes:
     pushes, waits = len(profile.table("enqueues")), len(syncs.start)
-    return [pushes, pushes, waits, waits, waits, len(tasks.start)]
+    none = [np.full(size, -1, dtype=np.int64) for size in (pushes, pushes, waits, waits, waits, len(tasks.start))]
+    return HostLanes(none[0], none[1], none[2], none[3], none[4], none[5])
 
 
 def main_thread(profile: Profile) -> int:
@@ -195,7 +197,9 @@ def _bursts(items: _Items, busy: Ints, open_: Spans, thread: int) -> list[_Fork]
     """Split one thread's work at the main thread's times ``busy``; ``open_`` is when it had an op open."""
     gap = np.searchsorted(busy, items.start, side="right")
     joined = (gap > 0) & (gap < len(busy)) & (np.searchsorted(busy, items.end, side="left") == gap)
-    joined &= ~(_inside(open_, busy[np.clip(gap - 1, 0, len(busy) - 1)]) | _inside(open_, busy[np.clip(gap, 0, len(busy) - 1)]))
+    joined &= ~(
+        _inside(open_, busy[np.clip(gap - 1, 0, len(busy) - 1)]) | _inside(open_, busy[np.clip(gap, 0, len(busy) - 1)])
+    )
     # A new burst where the gap changes, or where free running begins or ends.
     border = np.ones(len(gap), dtype=bool)
     border[1:] = (joined[1:] != joined[:-1]) | (joined[1:] & (gap[1:] != gap[:-1]))
@@ -212,11 +216,11 @@ def _bursts(items: _Items, busy: Ints, open_: Spans, thread: int) -> list[_Fork]
     return found
 
 
-def _inside(spans: Spans, at: Ints) -> Ints:
+def _inside(spans: Spans, at: Ints) -> Mask:
     index = np.searchsorted(spans.start, at, side="left") - 1
     if not len(spans.start):
         return np.zeros(len(at), dtype=bool)
-    inside: Ints = (index >= 0) & (at < spans.end[np.maximum(index, 0)])
+    inside: Mask = (index >= 0) & (at < spans.end[np.maximum(index, 0)])
     return inside
 
 
@@ -226,7 +230,7 @@ def _cuts(forks: list[_Fork], thread: int, is_main: bool) -> Ints:
         cuts = {fork.at for fork in forks if fork.until >= 0}
     else:
         mine = [fork for fork in forks if fork.thread == thread]
-        cuts = {before.end for before, after in zip(mine[:-1], mine[1:], strict=True)}
+        cuts = {before.end for before, after in itertools.pairwise(mine)}
         cuts |= {fork.end for fork in mine[-1:] if fork.until >= 0}
     return np.array(sorted(cuts), dtype=np.int64)
 
@@ -235,7 +239,6 @@ def _join(builder: Builder, forks: list[_Fork], main: int, spots: dict[int, tupl
     """The fork and join edges; without a burst in between the main thread would go on at once."""
     if not forks:
         return
-    times, nodes = spots[main]
 
     def at(thread: int, when: int, *, last: bool) -> int:
         own, numbers = spots[thread]

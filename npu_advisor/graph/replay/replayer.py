@@ -12,13 +12,13 @@ from npu_advisor.graph.replay.arrays import DROPPED
 from npu_advisor.graph.replay.build import Graph, build
 from npu_advisor.graph.replay.edits import Edit, Editor, merge, weights
 from npu_advisor.graph.replay.fixes import Fixer
-from npu_advisor.graph.replay.gates import anchored, calibrate, step_errors
+from npu_advisor.graph.replay.gates import anchored, anchors, calibrate, step_errors
 from npu_advisor.graph.replay.solve import Solver
 from npu_advisor.model.profile import Profile
 
 
 class StepReplay(NamedTuple):
-    """One step of one rank: recorded and strictly replayed length in ns, signed error, anchored share."""
+    """One step (by number) of one rank: recorded and strictly replayed length in ns, signed error, anchored share."""
 
     rank: int
     step: int
@@ -91,21 +91,21 @@ class Replayer:
 
     def _recorded(self) -> list[StepReplay]:
         found = []
-        for number, errors in enumerate(step_errors(self.graph, self.strict)):
-            steps = self.profiles[number].table("steps")
-            windows = list(
-                zip(
-                    (steps["start_ns"] - self.graph.origin).tolist(),
-                    (steps["end_ns"] - self.graph.origin).tolist(),
-                    strict=True,
-                )
-            )
-            shares = anchored(self.graph, self.calibrated, windows)
+        held = anchors(self.graph, self.calibrated)
+        for profile, errors in zip(self.profiles, step_errors(self.graph, self.strict), strict=True):
+            steps = profile.table("steps")
+            low, high = (steps[name] - self.graph.origin for name in ("start_ns", "end_ns"))
+            shares = anchored(held, list(zip(low.tolist(), high.tolist(), strict=True)))
             found += [
-                StepReplay(number, row, *values, share)
-                for row, (values, share) in enumerate(zip(errors, shares, strict=True))
+                StepReplay(profile.rank, int(number), *values, share)
+                for number, values, share in zip(steps["number"], errors, shares, strict=True)
             ]
         return found
+
+    @property
+    def kernel_gap(self) -> int:
+        """What usually lies between two queued kernels, in ns."""
+        return max(rank.device.kernel_gap for rank in self.graph.ranks)
 
     def kernel_shift(self) -> Ints:
         """How far strict replay moves each kernel's start, in ns."""

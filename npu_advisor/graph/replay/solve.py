@@ -7,6 +7,7 @@ a plain loop over lists; where numba is importable the same loop is compiled.
 from __future__ import annotations
 
 import heapq
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -79,10 +80,10 @@ def one_pass(offset: list[int], source: list[int], weight: list[int], first: lis
 def _compiled() -> Pass | None:
     """The same loop compiled by numba, None where that is not installed."""
     try:
-        from numba import njit
+        numba = importlib.import_module("numba")
     except ImportError:
         return None
-    compiled: Pass = njit(cache=False)(one_pass)
+    compiled: Pass = numba.njit(one_pass)
     return compiled
 
 

@@ -64,7 +64,13 @@ def _calls(profile: Profile, threads: Ints) -> Syncs:
     thread = threads[apis["track"][rows]]
     keep = ~np.isin(thread, queue) & np.isin(thread, np.unique(profile.table("ops")["track"]))
     rows, thread = rows[keep], thread[keep]
-    return Syncs(thread, apis["start_ns"][rows], apis["end_ns"][rows], apis["name"].codes[rows].astype(np.int64), apis["op"][rows])
+    return Syncs(
+        thread,
+        apis["start_ns"][rows],
+        apis["end_ns"][rows],
+        apis["name"].codes[rows].astype(np.int64),
+        apis["op"][rows],
+    )
 
 
 def _ops(profile: Profile, tasks: Tasks) -> Syncs:

@@ -83,7 +83,8 @@ def tasks_of(profile: Profile) -> Tasks:
 def _kinds(profile: Profile) -> Ints:
     kind = profile.table("tasks")["kind"]
     classes = np.array([_CLASS_OF_KIND.get(str(name), OTHER) for name in kind.categories] + [OTHER], dtype=np.int64)
-    return classes[kind.codes]
+    found: Ints = classes[kind.codes]
+    return found
 
 
 def _outside_collectives(profile: Profile) -> Ints:

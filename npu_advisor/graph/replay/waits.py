@@ -8,7 +8,7 @@ from npu_advisor.base.intervals import Ints, Mask
 from npu_advisor.graph.replay.arrays import SYNC, WAIT, Builder
 from npu_advisor.graph.replay.device import DeviceLanes
 from npu_advisor.graph.replay.host import HostLanes
-from npu_advisor.graph.replay.stats import CLEAR, CLOCKS, US, median, per_class
+from npu_advisor.graph.replay.stats import CLOCKS, US, median
 from npu_advisor.graph.replay.syncs import Syncs
 from npu_advisor.graph.replay.tasks import COMM, EVENT_WAIT, KERNEL, Tasks
 from npu_advisor.model.profile import Profile
@@ -24,13 +24,15 @@ NEVER = np.iinfo(np.int64).min // 2
 
 def sync_waits(
     builder: Builder, profile: Profile, tasks: Tasks, syncs: Syncs, host: HostLanes, found: DeviceLanes
-) -> tuple[Ints, Ints]:
+) -> Ints:
     """Edges into each sync's end: from the last task asked for before it, and from the last Dequeue.
 
-    Returns each sync's own cost (what it takes when nothing is pending) and whether the device explains its length.
+    Returns each sync's own cost: what it takes when nothing is pending.
     """
     cause = _sync_causes(tasks, syncs, host)
-    reached = np.where(cause >= 0, tasks.end[np.maximum(cause, 0)], NEVER) if len(tasks.end) else np.full(len(cause), NEVER)
+    reached = (
+        np.where(cause >= 0, tasks.end[np.maximum(cause, 0)], NEVER) if len(tasks.end) else np.full(len(cause), NEVER)
+    )
     entry, popped = _last_dequeue(profile, syncs.start)
     entry = np.where(popped <= syncs.end + 5 * US, entry, -1)
     popped = np.where(entry >= 0, popped, NEVER)
@@ -55,8 +57,8 @@ def sync_waits(
             free = duration[mine & ~by_device & ~by_queue]
         usual = int(np.median(free)) if len(free) else min(int(duration[mine].min()), 10 * US)
         own[mine & ~quiet] = usual
-    explained: Mask = by_device | by_queue
-    return np.minimum(own, duration), explained
+    cost: Ints = np.minimum(own, duration)
+    return cost
 
 
 def _latency(delay: Ints, bound: Mask, names: Ints) -> Ints:
@@ -183,12 +185,10 @@ def inferred_waits(builder: Builder, tasks: Tasks, found: DeviceLanes, told: Int
     builder.link(found.task_end[cause], found.task_start[waiting], tasks.start[waiting] - tasks.end[cause], WAIT)
 
 
-def direct_calls(
-    builder: Builder, profile: Profile, at: Ints, node: Ints, op: Ints, before: Ints
-) -> tuple[Ints, Ints]:
+def direct_calls(profile: Profile, at: Ints, op: Ints, before: Ints) -> tuple[Ints, Ints]:
     """A call made on the host thread starts after the queue has run empty: Dequeue end -> call.
 
-    ``at`` are the calls' times (ns since the epoch), ``node`` their nodes, ``op`` the op around each, ``before`` the
+    ``at`` are the calls' times (ns since the epoch), ``op`` the op around each, ``before`` the
     time of the point before it on its thread. Returns (Dequeue row, own part of the way from that point): the rest of
     that way was waiting; -1 where nothing was pending.
     """
