@@ -5,6 +5,8 @@ solution. What the trace shows as waiting is elastic: it ends when its cause end
 the end of the edited graph, never a sum of durations.
 """
 
+from npu_advisor.graph.replay.context import Variants
+from npu_advisor.graph.replay.edits import Edit, merge
 from npu_advisor.graph.replay.replayer import Replayer
 
-__all__ = ["Replayer"]
+__all__ = ["Edit", "Replayer", "Variants", "merge"]

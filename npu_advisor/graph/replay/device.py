@@ -28,8 +28,8 @@ class DeviceLanes:
 
     ``gap`` is the edge from the previous Dequeue, ``pop`` the one from the Enqueue, ``calls`` pairs (edge, Dequeue)
     of the rigid edges inside Dequeues; ``launch_edge``, ``stream_edge`` and ``run`` lead to a task's start and end,
-    ``previous`` is the task before it on its stream. ``ready`` is when those edges let each task start, as recorded; ``latency`` is
-    launch to start of a kernel, ``kernel_gap`` what lies between two queued kernels.
+    ``previous`` is the task before it on its stream. ``ready`` is when those edges let each task start, as recorded;
+    ``latency`` is launch to start of a kernel, ``kernel_gap`` what lies between two queued kernels.
     """
 
     dequeue_start: Ints
