@@ -101,15 +101,34 @@ def _compilations(at: Context, ops: Ints) -> Ints:
 
 
 def close(at: Context, rows: Ints) -> Variants:
-    """Gaps before Dequeues. Low: the Python before each op falls to the usual; else loops run once a step."""
+    """Gaps before Dequeues. Low: the Python before each op falls to the usual. Else loops that no backward pass needs
+    run once a step; where there are none, the way from Enqueue to Enqueue falls to the usual."""
     units = at.units_of(at.profile.table("dequeues")["op"][rows])
     units = units[~_below_optimizer(at, units)]
     low = _usual_python(at, units)
     repeats, first = _loops(at, units[~_with_sync(at, units)])
     if not len(repeats):
-        return same(low)
+        usual = merge([low, _usual_distance(at, rows)])
+        return Variants(low, usual, usual)
     folded = merge([low, _usual_python(at, first), at.edit.remove_ops(repeats)])
     return Variants(low, folded, folded)
+
+
+def _usual_distance(at: Context, rows: Ints) -> Edit:
+    """What a thread does between two Enqueues shrinks to the usual, before each of these Dequeues' Enqueues."""
+    enqueues = at.profile.table("enqueues")
+    push = at.profile.table("dequeues")["enqueue"][rows]
+    push = push[push >= 0]
+    push = push[~_below_optimizer(at, enqueues["op"][push])]
+    parts = []
+    for track in np.unique(enqueues["track"][push]).tolist():
+        every = np.flatnonzero(enqueues["track"] == track)
+        every = every[np.argsort(enqueues["start_ns"][every], kind="stable")]
+        low, high = enqueues["end_ns"][every[:-1]], enqueues["start_ns"][every[1:]]
+        usual = int(np.median(high - low)) if len(low) else 0
+        long = np.isin(every[1:], push) & (high - low > usual)
+        parts.append(at.edit.cut(track, low[long], high[long] - usual))
+    return merge(parts)
 
 
 def _with_sync(at: Context, units: Ints) -> Mask:
@@ -152,6 +171,9 @@ def _loops(at: Context, units: Ints) -> tuple[Ints, Ints]:
     key = names.astype(np.int64) * (len(at.ops["source"].categories) + 1) + lines
     # Without a line, ops of the same name elsewhere are another matter.
     top = top[np.isin(key[top], key[units]) & ((lines[top] >= 0) | np.isin(top, units))]
+    # What backward needs is the network itself.
+    forward = at.ops["forward"]
+    top = top[at.below(forward[forward >= 0])[top] == 0]
     if not len(top):
         return top, top
     top = top[np.lexsort((at.ops["start_ns"][top], key[top], steps[top]))]
