@@ -75,7 +75,7 @@ def twins() -> Iterator[tuple[str, Settings]]:
     for plant, (world, ranks, scale) in itertools.product(
         RULES, ((1, 1, 0.3), (8, 1, 0.45), (4, 2, 0.8), (2, 2, 0.45))
     ):
-        if plant == "slow_rank" and ranks < 2 or plant == "unoverlapped_comm" and world < 2:
+        if (plant == "slow_rank" and ranks < 2) or (plant == "unoverlapped_comm" and world < 2):
             continue
         one = {**base, "world": world, "ranks": ranks, "device_scale": scale}
         yield plant, Settings(**one, layers=12, seed=next(seeds), plant=[plant])
