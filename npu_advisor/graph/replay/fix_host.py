@@ -108,7 +108,7 @@ def close(at: Context, rows: Ints) -> Variants:
     low = _usual_python(at, units)
     repeats, first = _loops(at, units[~_with_sync(at, units)])
     if not len(repeats):
-        usual = merge([low, _usual_distance(at, rows)])
+        usual = _usual_distance(at, rows)
         return Variants(low, usual, usual)
     folded = merge([low, _usual_python(at, first), at.edit.remove_ops(repeats)])
     return Variants(low, folded, folded)
