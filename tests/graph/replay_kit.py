@@ -38,8 +38,19 @@ class Run:
         self.number = 0
 
     def op(
-        self, name: str, us: float, *, wait: float = 0, python: float = 20, thread: int = MAIN, lane: int = STREAM,
-        kind: str = "kernels", dequeue: float = 8, after: float = -1000.0, source: str | None = None, push: float = 0,
+        self,
+        name: str,
+        us: float,
+        *,
+        wait: float = 0,
+        python: float = 20,
+        thread: int = MAIN,
+        lane: int = STREAM,
+        kind: str = "kernels",
+        dequeue: float = 8,
+        after: float = -1000.0,
+        source: str | None = None,
+        push: float = 0,
     ) -> float:
         """Python, then an op that pushes one entry, which launches one task of ``us`` on ``lane``; its end.
 

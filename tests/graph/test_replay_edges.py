@@ -30,7 +30,7 @@ from npu_advisor.graph.replay.arrays import (
 def host_bound() -> Replayer:
     run = Run()
     for number in range(8):
-        run.op(f"K{number}", 10, python=100 if number == 5 else 60)
+        run.op(f"K{number}", 500 if number == 7 else 10, python=100 if number == 5 else 60)
     return run.replayer()
 
 
@@ -129,7 +129,9 @@ def full_stream() -> Replayer:
         launch = max(run.now[MAIN] + 20 + 5 + 2 + 4, run.queue_free + 2) + 3
         held = max(0.0, ends[number - 8] + 2 - launch) if number >= 8 else 0.0
         ends.append(run.op(f"K{number}", us, wait=held))
-    run.rows["ops"].append({"name": "tail", "at": run.now[MAIN] + 10, "us": run.queue_free - run.now[MAIN], "track": MAIN})
+    run.rows["ops"].append(
+        {"name": "tail", "at": run.now[MAIN] + 10, "us": run.queue_free - run.now[MAIN], "track": MAIN}
+    )
     return run.replayer()
 
 
@@ -159,14 +161,19 @@ CASES: dict[str, tuple[Callable[[], Replayer], Callable[[Replayer], float], floa
         862.0,
         (SYNC_FREE,),
     ),
-    "a copy that another stream waits for": (two_streams, lambda r: saved(r, "scale", "tasks", "Copy", 0.5), 400.0, (EVENT,)),
+    "a copy that another stream waits for": (
+        two_streams,
+        lambda r: saved(r, "scale", "tasks", "Copy", 0.5),
+        400.0,
+        (EVENT,),
+    ),
     "a wait without event tasks": (no_event_tasks, lambda r: saved(r, "scale", "tasks", "Copy", 0.5), 400.0, (WAIT,)),
     "Python on another thread": (
         backward,
-        lambda r: r.price(
-            r.fixer(0).context.edit.cut(BACKWARD, np.array([cut_from(r)]), np.array([cut_from(r) + 200_000]))
-        )
-        / 1000.0,
+        lambda r: (
+            r.price(r.fixer(0).context.edit.cut(BACKWARD, np.array([cut_from(r)]), np.array([cut_from(r) + 200_000])))
+            / 1000.0
+        ),
         200.0,
         (FORK,),
     ),
