@@ -12,11 +12,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from npu_advisor.base.intervals import Ints
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Basis, Text
-from npu_advisor.engine.run import RawFinding, RuleResult
+from npu_advisor.engine.run import RawFinding, RawFix, RuleResult
 from npu_advisor.findings import Replay, Saving
 from npu_advisor.graph.replay import Edit, Replayer, Variants, merge
+from npu_advisor.graph.replay.context import Floats
+from npu_advisor.graph.replay.ranks import like_the_others, same_rows
 from npu_advisor.graph.replay.solve import CycleError
 from npu_advisor.model.profile import Profile
 
@@ -113,13 +116,21 @@ def _gate(replayer: Replayer) -> Text | None:
 
 @dataclass
 class _Entry:
-    """One finding on all ranks that show it."""
+    """One finding on all ranks that show it; ``edited`` are the positions whose edit is there."""
 
     raws: list[tuple[Profile, RawFinding]] = field(default_factory=list)
     variants: list[Variants] = field(default_factory=list)
+    edited: list[int] = field(default_factory=list)
 
     def edit(self, which: str) -> Edit:
         return merge(getattr(variants, which) for variants in self.variants)
+
+    def add(self, replayer: Replayer, position: int, fix: RawFix, rows: Ints, values: Floats | None) -> bool:
+        variants = replayer.fixer(position).variants(fix.kind, fix.table, rows, values)
+        if variants is not None:
+            self.variants.append(variants)
+            self.edited.append(position)
+        return variants is not None
 
 
 def _edits(
@@ -136,12 +147,36 @@ def _edits(
             fix = raw.fix
             if fix is None or fix.kind == "memory":
                 continue
-            values = None if fix.values is None else np.asarray(fix.values, dtype=np.float64)
-            variants = replayer.fixer(position).variants(fix.kind, fix.table, fix.rows, values)
-            if variants is not None:
+            if entry.add(replayer, position, fix, fix.rows, _values(replayer, position, fix)):
                 entry.raws.append((profile, raw))
-                entry.variants.append(variants)
+    for entry in entries.values():
+        _everywhere(entry, replayer)
     return entries
+
+
+def _values(replayer: Replayer, position: int, fix: RawFix) -> Floats | None:
+    """The numbers of a fix. A rank that is slow as a whole is compared with the others kind by kind."""
+    if fix.values is None:
+        return None
+    whole = fix.table == "kernels" and len(fix.rows) == len(replayer.profiles[position].table("kernels"))
+    if fix.kind == "scale" and whole and len(replayer.profiles) > 1:
+        return like_the_others(replayer.profiles, position, fix.rows)
+    return np.asarray(fix.values, dtype=np.float64)
+
+
+def _everywhere(entry: _Entry, replayer: Replayer) -> None:
+    """Apply a cure of the code on the ranks that did not show the finding too. A slow rank is no matter of the code."""
+    if not entry.raws:
+        return
+    profile, raw = entry.raws[0]
+    fix = raw.fix
+    if fix is None or fix.kind == "scale":
+        return
+    for position, other in enumerate(replayer.profiles):
+        if position not in entry.edited:
+            values = None if fix.values is None else np.asarray(fix.values, dtype=np.float64)
+            rows, values = same_rows(profile, other, fix.table, fix.rows, values)
+            entry.add(replayer, position, fix, rows, values)
 
 
 def _price(replayer: Replayer, entries: list[_Entry], found: Savings) -> None:

@@ -209,6 +209,10 @@ def _stream_weights(tasks: Tasks, launched: Mask, previous: Ints, before: Ints, 
     rows = np.flatnonzero(previous >= 0)
     if len(rows):
         weight[rows] = per_class(gap[rows], queued[rows], pair[rows], _usual_gap(gap, queued))
+        # A collective mostly waits for compute or peers, so only its shortest gap is the stream's own.
+        comms = rows[tasks.kind[rows] == COMM]
+        if len(comms):
+            weight[comms] = min(max(int(gap[comms].min()), 0), CLEAR)
     return weight
 
 
