@@ -125,6 +125,14 @@ class _Entry:
     def edit(self, which: str) -> Edit:
         return merge(getattr(variants, which) for variants in self.variants)
 
+    def ends(self) -> list[str]:
+        """The ends of the range that are edits of their own."""
+        return [
+            which
+            for which in ("low", "high")
+            if any(getattr(variants, which) is not variants.expected for variants in self.variants)
+        ]
+
     def add(self, replayer: Replayer, position: int, fix: RawFix, rows: Ints, values: Floats | None) -> bool:
         variants = replayer.fixer(position).variants(fix.kind, fix.table, rows, values)
         if variants is not None:
@@ -187,7 +195,7 @@ def _price(replayer: Replayer, entries: list[_Entry], found: Savings) -> None:
         others = expected[:number] + expected[number + 1 :]
         part = everything - replayer.price(others) / 1000.0 if others else everything
         us = replayer.price(expected[number]) / 1000.0
-        ends = [us, *(replayer.price(entry.edit(which)) / 1000.0 for which in ("low", "high"))]
+        ends = [us, *(replayer.price(entry.edit(which)) / 1000.0 for which in entry.ends())]
         for profile, raw in entry.raws:
             step_us = float(profile.table("steps")["dur_us"].mean())
             found.by_finding[id(raw)] = Saving(

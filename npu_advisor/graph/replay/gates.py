@@ -111,7 +111,7 @@ def anchors(graph: Graph, calibrated: Calibrated) -> list[tuple[int, int]]:
             break
         low, high, kind = int(rec[net.src[edge]]), int(rec[node]), int(net.kind[edge])
         held = high - low
-        if kind == HOST:
+        if kind == HOST and held > _LEAST[HOST]:
             held -= int(covered(np.array([low]), np.array([high]), covers[int(net.lane[edge])])[0])
         elif kind not in _LEAST:
             held = int(calibrated.residual[edge])
