@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import importlib
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ import numpy as np
 from npu_advisor.base.intervals import Ints
 from npu_advisor.graph.replay.arrays import DROPPED
 
+# Compiling takes a second or two, as long as some passes over this many nodes.
+WORTH_COMPILING = 50_000
 Pass = Callable[[Any, Any, Any, Any], Any]
 
 
@@ -39,7 +42,7 @@ class Solver:
         self._offset = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
         self._source = place[src][self._edge]
         self._first = rec[self._order]
-        self._compiled = _compiled() if compiled else None
+        self._compiled = _compiled() if compiled and len(rec) >= WORTH_COMPILING else None
         self._lists: tuple[list[int], list[int], list[int]] | None = None
 
     def solve(self, w: Ints, rec: Ints | None = None) -> Ints:
@@ -77,6 +80,7 @@ def one_pass(offset: list[int], source: list[int], weight: list[int], first: lis
     return times
 
 
+@cache
 def _compiled() -> Pass | None:
     """The same loop compiled by numba, None where that is not installed."""
     try:
