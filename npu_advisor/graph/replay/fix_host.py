@@ -9,8 +9,10 @@ from npu_advisor.graph.idle import COMPILE_CALLS, DATA_OPS
 from npu_advisor.graph.replay.context import Context, Variants, same, starting
 from npu_advisor.graph.replay.edits import Edit, merge
 from npu_advisor.graph.replay.host import main_thread
-from npu_advisor.graph.replay.tasks import COMM
+from npu_advisor.graph.replay.tasks import COMM, COPY
 
+# Ops that move a tensor between host and device.
+COPY_OPS = ("aten::to", "aten::_to_copy", "aten::copy_")
 # From this many repeats in a step of one op at one line on, the line is a loop ...
 LOOP = 4
 # ... and no loop worth folding runs more ops than this per turn.
@@ -20,21 +22,53 @@ LOADER_REST = 0.1
 
 
 def remove_ops(at: Context, rows: Ints) -> Variants:
-    """Ops that need not run. Low: their syncs return at once, or a tenth of a loader's wait stays; else what only
-    feeds them goes too."""
-    loading = starting(at.ops, DATA_OPS)[rows]
-    if loading.any():
-        load = [_loader(at, rows[loading])]
-        others = [remove_ops(at, rows[~loading])] if not loading.all() else []
-        return Variants(*(merge(edits) for edits in zip(*load, *others, strict=True))) if others else load[0]
-    low = merge(
+    """Ops that need not run: waits for input, copies that need not block, and others."""
+    loads, copies = starting(at.ops, DATA_OPS)[rows], starting(at.ops, COPY_OPS)[rows]
+    found = [
+        make(at, rows[mine])
+        for make, mine in ((_loader, loads), (_unblocked, copies & ~loads), (_needless, ~copies & ~loads))
+        if mine.any()
+    ]
+    return Variants(*(merge(edits) for edits in zip(*found, strict=True))) if len(found) > 1 else found[0]
+
+
+def _no_wait(at: Context, rows: Ints) -> Edit:
+    return merge(
         at.edit.no_wait(track, at.ops["start_ns"][mine], at.ops["end_ns"][mine]) for track, mine in at.by_thread(rows)
     )
+
+
+def _needless(at: Context, rows: Ints) -> Variants:
+    """Low: their syncs return at once; else what only feeds them goes with them."""
     whole = at.edit.remove_ops(np.union1d(rows, _only_for(at, rows)))
-    return Variants(low, whole, whole)
+    return Variants(_no_wait(at, rows), whole, whole)
+
+
+def _unblocked(at: Context, rows: Ints) -> Variants:
+    """Copies are needed. Low: the host does not wait for them; expected: from pinned memory they need no staging
+    either; high: they disappear behind other work."""
+    low, device = _no_wait(at, rows), at.rank.device
+    copies = np.flatnonzero(at.tasks.kind == COPY)
+    below = np.zeros(len(at.ops), dtype=bool)
+    below[rows] = True
+    copies = copies[_under(at, below, at.tasks.op[copies])]
+    launch = device.launch_edge[copies]
+    launch = launch[launch >= 0]
+    direct = Edit(limit=(launch, np.full(len(launch), max(device.latency, 0), dtype=np.int64)))
+    return Variants(low, merge([low, direct]), at.edit.remove_ops(rows))
+
+
+def _under(at: Context, marked: Mask, ops: Ints) -> Mask:
+    """Whether each op is marked or lies below a marked one."""
+    found, parent, op = np.zeros(len(ops), dtype=bool), at.ops["parent"], ops.copy()
+    while (op >= 0).any():
+        found |= (op >= 0) & marked[np.maximum(op, 0)]
+        op = np.where(op >= 0, parent[np.maximum(op, 0)], -1)
+    return found
 
 
 def _loader(at: Context, rows: Ints) -> Variants:
+    """Low: a tenth of the wait stays, as a healthy loader may need."""
     parts = []
     for track, mine in at.by_thread(rows):
         start, end = at.ops["start_ns"][mine], at.ops["end_ns"][mine]
@@ -140,12 +174,7 @@ def _with_sync(at: Context, units: Ints) -> Mask:
 
 def _below_optimizer(at: Context, ops: Ints) -> Mask:
     """Whether each op lies in an optimizer step, which has a fix of its own."""
-    step, parent = starting(at.ops, ("Optimizer.step#",)), at.ops["parent"]
-    found, op = np.zeros(len(ops), dtype=bool), ops.copy()
-    while (op >= 0).any():
-        found |= (op >= 0) & step[np.maximum(op, 0)]
-        op = np.where(op >= 0, parent[np.maximum(op, 0)], -1)
-    return found
+    return _under(at, starting(at.ops, ("Optimizer.step#",)), ops)
 
 
 def _usual_python(at: Context, units: Ints) -> Edit:

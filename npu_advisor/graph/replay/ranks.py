@@ -44,10 +44,11 @@ def _kinds(table: Table) -> list[tuple[object, ...]]:
 
 
 def like_the_others(profiles: Sequence[Profile], number: int, rows: Ints) -> Floats:
-    """By how much each kernel of a rank would shrink if it ran as on the other ranks: median of their mean duration
-    over its own, by type and where as many ran there; never above 1.
+    """By how much each kernel of a rank would shrink if it ran as on the other ranks; never above 1.
 
-    Totals would not do: what takes the same time on every rank, or runs on some ranks only, hides the difference.
+    By type, and where as many ran there, the median of their mean duration over its own. The rank's usual ratio (the
+    median by time) is taken where it fits a type better than 1 does, else 1: single kernels differ by chance. Totals
+    would not do: what takes the same time on every rank hides the difference.
     """
     kernels = [profile.table("kernels") for profile in profiles]
     means = [_means(table) for table in kernels]
@@ -60,8 +61,15 @@ def like_the_others(profiles: Sequence[Profile], number: int, rows: Ints) -> Flo
             if place != number and kind in found and found[kind][0] == count
         ]
         factor[kind] = min(float(np.median(others)) / mean, 1.0) if others and mean else 1.0
+    usual = _weighted_median([(factor[kind], count * mean) for kind, (count, mean) in own.items()])
+    factor = {kind: usual if abs(ratio - usual) < abs(ratio - 1.0) else 1.0 for kind, ratio in factor.items()}
     names = kernels[number].strings("type").tolist()
     return np.array([factor[names[row]] for row in rows.tolist()])
+
+
+def _weighted_median(pairs: list[tuple[float, float]]) -> float:
+    values, weight = np.array(sorted(pairs)).T
+    return float(values[np.searchsorted(np.cumsum(weight), weight.sum() / 2)])
 
 
 def _means(table: Table) -> dict[object, tuple[int, float]]:
