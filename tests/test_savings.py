@@ -112,6 +112,22 @@ def test_a_replay_that_is_not_believed_is_withheld(
     assert report.saving.basis is Basis.UPPER_BOUND
 
 
+def test_a_recording_that_is_partly_anchored_gives_a_range(
+    generated: Generated, report_of: ReportOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = generated(TWINS["one card"])
+    plain = {finding.fingerprint: finding.saving for finding in report_of(folder).findings}
+    monkeypatch.setattr(savings, "RANGE_ANCHORED", -1.0)
+    wider = 0
+    for finding in analyze(folder).findings:
+        before = plain[finding.fingerprint]
+        if finding.saving and before:
+            assert finding.saving.us_per_step == before.us_per_step
+            assert finding.saving.assumes and "silences" in finding.saving.assumes.en
+            wider += finding.saving.high_us_per_step > before.high_us_per_step + 1
+    assert wider
+
+
 def _rigid(
     builder: object, profile: object, tasks: object, syncs: Syncs, lanes: object, device: DeviceLanes
 ) -> np.ndarray:

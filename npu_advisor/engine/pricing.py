@@ -116,10 +116,11 @@ def _candidates(
     raws = [raw for outcome in outcomes for raw in outcome.raw_findings]
     claims = [_claim(profile, raw) for raw in raws]
     steps = max(len(profile.table("steps")), 1)
-    return [
-        _Candidate(profile, raw, claim, claim.us / steps if claim else 0.0, savings.by_finding.get(id(raw)), why_bound)
-        for raw, claim in zip(raws, claims, strict=True)
-    ]
+    made = []
+    for raw, claim in zip(raws, claims, strict=True):
+        us = claim.us / steps if claim else 0.0
+        made.append(_Candidate(profile, raw, claim, us, savings.of(raw, us), why_bound))
+    return made
 
 
 def _joint(candidates: list[_Candidate]) -> list[tuple[_Candidate, float]]:

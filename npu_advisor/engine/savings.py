@@ -35,12 +35,23 @@ USUAL_GAP_US = 20.0
 
 @dataclass
 class Savings:
-    """Savings by raw finding (``id``), why a rank has none (by position), and how well each step replays."""
+    """Savings by raw finding (``id``), why a rank has none (by position), and how well each step replays.
+
+    ``ranged`` are findings whose recording is anchored so much that their figure is a range.
+    """
 
     by_finding: dict[int, Saving] = field(default_factory=dict)
     reasons: dict[int, Text] = field(default_factory=dict)
     replay: list[Replay] = field(default_factory=list)
     joint_us: float = 0.0
+    ranged: set[int] = field(default_factory=set)
+
+    def of(self, raw: RawFinding, bound_us: float) -> Saving | None:
+        """The replayed saving of a finding. Where anchors may hide part of it, the range reaches up to its bound."""
+        saving = self.by_finding.get(id(raw))
+        if saving is None or id(raw) not in self.ranged:
+            return saving
+        return saving.model_copy(update={"high_us_per_step": max(saving.high_us_per_step, bound_us)})
 
 
 def replayed(results: Results, key: Callable[[RawFinding], str]) -> Savings:
@@ -198,6 +209,8 @@ def _price(replayer: Replayer, entries: list[_Entry], found: Savings) -> None:
         ends = [us, *(replayer.price(entry.edit(which)) / 1000.0 for which in entry.ends())]
         for profile, raw in entry.raws:
             step_us = float(profile.table("steps")["dur_us"].mean())
+            if replayer.anchored_share > RANGE_ANCHORED:
+                found.ranged.add(id(raw))
             found.by_finding[id(raw)] = Saving(
                 us_per_step=max(us, 0.0),
                 low_us_per_step=max(min(ends), 0.0),
