@@ -59,6 +59,7 @@ def analyze(
         steps=[step for profile in profiles for step in summary.steps(profile)],
         facts=[summary.facts(profile) for profile in profiles],
         top_kernels=[kernel for profile in profiles for kernel in summary.top_kernels(profile)],
+        replay=priced.replay,
         saving=priced.saving,
         findings=priced.findings,
         not_the_cause=[item for profile in profiles for item in summary.not_the_cause(profile, roots, priced.findings)],

@@ -1,8 +1,9 @@
 """What each finding may save, which microseconds it claims, and how findings rank.
 
-Until the graph is replayed every figure is an *upper bound* taken from the time ledger: the time that a finding's
-events hold the device, or keep it idle, could at most disappear.  Claims are sets of device time inside the steps, so
-two findings that point at the same microsecond count it once in the joint figure.
+Savings are replayed (:mod:`npu_advisor.engine.savings`). Where that is not possible a figure is an *upper bound* taken
+from the time ledger: the time that a finding's events hold the device, or keep it idle, could at most disappear.
+Claims are sets of device time inside the steps, so two findings that point at the same microsecond count it once in
+the joint figure.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from npu_advisor.base.terms import Basis, Severity, Text
 from npu_advisor.engine.places import location
 from npu_advisor.engine.reach import carry
 from npu_advisor.engine.run import RawFinding, RawFix, RuleResult
+from npu_advisor.engine.savings import Savings, replayed
 from npu_advisor.engine.stages import below
-from npu_advisor.findings import Finding, JointSaving, Link, Saving
+from npu_advisor.findings import Finding, JointSaving, Link, Replay, Saving
 from npu_advisor.graph.build import EventGraph, event_graph
 from npu_advisor.model.profile import Profile
 
@@ -34,6 +36,7 @@ class Priced(NamedTuple):
 
     findings: list[Finding]
     saving: JointSaving
+    replay: list[Replay]
 
 
 class Claim(NamedTuple):
@@ -53,11 +56,17 @@ class _Candidate(NamedTuple):
     raw: RawFinding
     claim: Claim | None
     us_per_step: float
+    replayed: Saving | None
+    why_bound: Text | None
 
 
 def price(results: Sequence[tuple[Profile, Sequence[RuleResult]]], roots: Mapping[str, str]) -> Priced:
     """Price every raw finding of every rank; the same finding on several ranks becomes one."""
-    per_rank = [_joint(_candidates(profile, outcomes)) for profile, outcomes in results]
+    savings = replayed(results, _fingerprint)
+    per_rank = [
+        _joint(_candidates(profile, outcomes, savings, savings.reasons.get(number)))
+        for number, (profile, outcomes) in enumerate(results)
+    ]
     findings: dict[str, Finding] = {}
     for (profile, _), ranked in zip(results, per_rank, strict=True):
         seen: dict[str, int] = {}
@@ -68,11 +77,23 @@ def price(results: Sequence[tuple[Profile, Sequence[RuleResult]]], roots: Mappin
                 made = made.model_copy(update={"fingerprint": f"{made.fingerprint}-{seen[made.fingerprint]}"})
             findings[made.fingerprint] = _merge(findings.get(made.fingerprint), made, profile.rank)
     ordered = sorted(findings.values(), key=_worth)
+    return Priced(ordered, _together(results, per_rank, savings.joint_us), savings.replay)
+
+
+def _together(
+    results: Sequence[tuple[Profile, Sequence[RuleResult]]],
+    per_rank: Sequence[Sequence[tuple[_Candidate, float]]],
+    replayed_us: float,
+) -> JointSaving:
+    """What all findings save at once: as replayed, and what could only be bounded on top."""
     totals = [
-        (sum(us for _, us in ranked), _step_us(profile)) for (profile, _), ranked in zip(results, per_rank, strict=True)
+        (sum(us for candidate, us in ranked if candidate.replayed is None), _step_us(profile))
+        for (profile, _), ranked in zip(results, per_rank, strict=True)
     ]
-    us, step_us = max(totals, default=(0.0, 0.0))
-    return Priced(ordered, JointSaving(joint_us_per_step=us, share=us / step_us if step_us else 0.0))
+    bound_us, step_us = max(totals, default=(0.0, 0.0))
+    us = min(replayed_us + bound_us, step_us) if replayed_us else bound_us
+    basis = Basis.UPPER_BOUND if bound_us or not replayed_us else Basis.REPLAYED
+    return JointSaving(joint_us_per_step=us, share=us / step_us if step_us else 0.0, basis=basis)
 
 
 def _worth(finding: Finding) -> tuple[int, float, float, str]:
@@ -90,14 +111,17 @@ def _merge(known: Finding | None, new: Finding, rank: int) -> Finding:
     return best.model_copy(update={"saving_by_rank": known.saving_by_rank | savings})
 
 
-def _candidates(profile: Profile, outcomes: Sequence[RuleResult]) -> list[_Candidate]:
+def _candidates(
+    profile: Profile, outcomes: Sequence[RuleResult], savings: Savings, why_bound: Text | None
+) -> list[_Candidate]:
     raws = [raw for outcome in outcomes for raw in outcome.raw_findings]
     claims = [_claim(profile, raw) for raw in raws]
     steps = max(len(profile.table("steps")), 1)
-    return [
-        _Candidate(profile, raw, claim, claim.us / steps if claim else 0.0)
-        for raw, claim in zip(raws, claims, strict=True)
-    ]
+    made = []
+    for raw, claim in zip(raws, claims, strict=True):
+        us = claim.us / steps if claim else 0.0
+        made.append(_Candidate(profile, raw, claim, us, savings.of(raw, us), why_bound))
+    return made
 
 
 def _joint(candidates: list[_Candidate]) -> list[tuple[_Candidate, float]]:
@@ -105,7 +129,7 @@ def _joint(candidates: list[_Candidate]) -> list[tuple[_Candidate, float]]:
     taken, out = empty(), []
     for candidate in sorted(candidates, key=lambda item: -item.us_per_step):
         added = 0.0
-        if candidate.claim is not None:
+        if candidate.claim is not None and candidate.replayed is None:
             new = subtract(candidate.claim.spans, taken)
             steps = max(len(candidate.profile.table("steps")), 1)
             added = new.total * candidate.claim.fraction / 1000.0 / steps
@@ -225,6 +249,8 @@ def _only_step(profile: Profile) -> int | None:
 def _saving(candidate: _Candidate, joint_us: float) -> Saving | None:
     if candidate.claim is None:
         return None
+    if candidate.replayed is not None:
+        return candidate.replayed
     step_us = _step_us(candidate.profile)
     us = candidate.us_per_step
     return Saving(
@@ -234,8 +260,14 @@ def _saving(candidate: _Candidate, joint_us: float) -> Saving | None:
         joint_us_per_step=joint_us,
         share=us / step_us if step_us else 0.0,
         basis=Basis.UPPER_BOUND,
-        assumes=say("saving.upper_bound"),
+        assumes=_bound(candidate.why_bound),
     )
+
+
+def _bound(why: Text | None) -> Text:
+    """What an upper bound takes for granted, and why it is no more than that."""
+    plain = say("saving.upper_bound")
+    return plain if why is None else Text(en=f"{why.en}; {plain.en}", zh=f"{why.zh}；{plain.zh}")
 
 
 def _severity(raw: RawFinding, saving: Saving | None) -> Severity:

@@ -94,7 +94,7 @@ def _host(profile: Profile) -> _Host:
         last=tree.last,
         self_us=(ops["dur_ns"] - children) / 1000.0,
     )
-    return _Host(tree, nesting_of(profile, "dequeues"), _host_threads(profile))
+    return _Host(tree, nesting_of(profile, "dequeues"), host_threads(profile))
 
 
 def _inside_parent(ops: Table, tree: Nesting) -> Ints:
@@ -105,7 +105,7 @@ def _inside_parent(ops: Table, tree: Nesting) -> Ints:
     return inside
 
 
-def _host_threads(profile: Profile) -> Ints:
+def host_threads(profile: Profile) -> Ints:
     """For every track the track of torch events of the same OS thread; itself where there is none.
 
     CANN calls are written under a process id of their own but keep the thread id.

@@ -77,6 +77,42 @@ ENGINE: dict[str, tuple[str, str]] = {
         "the time shown disappears altogether and nothing else takes longer",
         "所示时间全部消失，且其他部分不变慢",
     ),
+    "saving.replayed": (
+        "replayed with the fix on every rank that shows the finding; other times stay as recorded",
+        "在出现该问题的所有卡上应用修改后重放得到；其余耗时保持采集值",
+    ),
+    "saving.symmetric": (
+        "replayed; every other rank gets the same fix, so what this rank waits for in collectives stays as recorded",
+        "重放得到；假定其他卡也做同样修改，因此本卡在集合通信中的等待保持采集值",
+    ),
+    "saving.profiler_gap": (
+        "each kernel that goes also takes {gap_us:.0f} us of gap with it, much of which is the profiler's own",
+        "每去掉一个 kernel 还会省去 {gap_us:.0f} us 间隙，其中大部分是 profiler 自身开销",
+    ),
+    "saving.range": (
+        "{share} of the recording is held by silences that nothing explains, so the figure may be too low",
+        "采集中有 {share} 的时间由无法解释的静默决定，数值可能偏低",
+    ),
+    "saving.no_links": (
+        "upper bound, not replayed: host and device are not linked in this profile",
+        "上限值，未重放：该 profile 中 host 与 device 没有关联",
+    ),
+    "saving.lost_times": (
+        "upper bound, not replayed: some host events lost their times",
+        "上限值，未重放：部分 host 事件的时间丢失",
+    ),
+    "saving.cycle": (
+        "upper bound, not replayed: the recorded times contradict each other",
+        "上限值，未重放：采集的时间相互矛盾",
+    ),
+    "saving.self_replay": (
+        "upper bound, not replayed: re-timing the recording misses a step by {error}",
+        "上限值，未重放：重放原始采集与某一步的实际耗时相差 {error}",
+    ),
+    "saving.anchored": (
+        "upper bound, not replayed: {share} of the recording is held by silences that nothing explains",
+        "上限值，未重放：采集中有 {share} 的时间由无法解释的静默决定",
+    ),
     "diag.step_incomplete": (
         "step {step} ran the ops of the other steps but has fewer kernels: some of its device records are lost",
         "第 {step} 步执行的算子与其他步相同但 kernel 更少：部分设备侧记录丢失",

@@ -1,0 +1,107 @@
+"""Nodes and edges of the constraint graph, as flat int64 arrays.
+
+A node is one end of an event, with its recorded time; an edge says ``t[dst] >= t[src] + w``.  Times are ns since an
+origin that all ranks share, so that weights and times fit the same arithmetic.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from npu_advisor.base.intervals import Ints
+
+# Weight of an edge that an edit drops: far below any time, far from overflow.
+DROPPED = -(2**60)
+
+HOST, QUEUE, LANE, CALL, LAUNCH, STREAM, TASK, EVENT, SYNC, SYNC_FREE, WAIT, COLLECTIVE, DEPTH, FORK = range(14)
+KINDS = (
+    "host",
+    "queue",
+    "lane",
+    "call",
+    "launch",
+    "stream",
+    "task",
+    "event",
+    "sync",
+    "sync_free",
+    "wait",
+    "collective",
+    "depth",
+    "fork",
+)
+
+
+class Net(NamedTuple):
+    """The whole graph of all ranks.
+
+    ``rec`` and ``rank`` by node; ``src``, ``dst``, ``w``, ``kind`` by edge.  A rigid host edge lies on ``lane`` (a
+    number per rank and thread, -1 for other edges) and spans the recorded time ``[low, high)``.
+    """
+
+    rec: Ints
+    rank: Ints
+    src: Ints
+    dst: Ints
+    w: Ints
+    kind: Ints
+    lane: Ints
+    low: Ints
+    high: Ints
+
+
+class Builder:
+    """Collects nodes and edges piece by piece."""
+
+    def __init__(self, origin: int) -> None:
+        self.origin = origin
+        self.size, self.edges = 0, 0
+        self._rec: list[Ints] = []
+        self._rank: list[Ints] = []
+        self._edges: list[tuple[Ints, ...]] = []
+
+    def nodes(self, at: Ints, rank: int) -> Ints:
+        """Numbers of new nodes with recorded times ``at`` (since the origin)."""
+        first = self.size
+        self.size += len(at)
+        self._rec.append(np.asarray(at, dtype=np.int64))
+        self._rank.append(np.full(len(at), rank, dtype=np.int64))
+        return np.arange(first, self.size, dtype=np.int64)
+
+    def link(self, src: Ints, dst: Ints, w: Ints | int, kind: int, lane: Ints | int = -1) -> Ints:
+        """Numbers of new edges; those with a ``lane`` span the recorded time between their ends."""
+        src, dst = np.asarray(src, dtype=np.int64), np.asarray(dst, dtype=np.int64)
+        shape = src.shape
+        columns = [np.broadcast_to(np.asarray(value, dtype=np.int64), shape) for value in (w, kind, lane)]
+        self._edges.append((src, dst, *columns))
+        first = self.edges
+        self.edges += len(src)
+        return np.arange(first, self.edges, dtype=np.int64)
+
+    def span(self, edges: Ints) -> Ints:
+        """Recorded time between the ends of edges that exist already."""
+        rec = np.concatenate([np.zeros(0, dtype=np.int64), *self._rec])
+        src, dst = (np.concatenate([part[column] for part in self._edges]) for column in (0, 1))
+        span: Ints = rec[dst[edges]] - rec[src[edges]]
+        return span
+
+    def recorded(self, nodes: Ints) -> Ints:
+        """Recorded times of nodes."""
+        rec: Ints = np.concatenate([np.zeros(0, dtype=np.int64), *self._rec])[nodes]
+        return rec
+
+    def target(self, edges: Ints) -> Ints:
+        """The nodes that edges lead to."""
+        dst: Ints = np.concatenate([np.zeros(0, dtype=np.int64), *(part[1] for part in self._edges)])[edges]
+        return dst
+
+    def net(self) -> Net:
+        """Everything so far."""
+        none = np.zeros(0, dtype=np.int64)
+        rec, rank = (np.concatenate([none, *parts]) for parts in (self._rec, self._rank))
+        src, dst, w, kind, lane = (
+            np.concatenate([none, *(part[column] for part in self._edges)]) for column in range(5)
+        )
+        return Net(rec, rank, src, dst, w, kind, lane, rec[src], rec[dst])

@@ -1,0 +1,79 @@
+"""Collectives across ranks: all ranks present are joined by group and ordinal and end together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from npu_advisor.base.intervals import Ints
+from npu_advisor.graph.replay.arrays import COLLECTIVE, Builder
+from npu_advisor.graph.replay.device import DeviceLanes
+from npu_advisor.graph.replay.tasks import COMM, Tasks
+from npu_advisor.model.profile import Profile
+
+Member = tuple[int, int]
+
+
+def matched(profiles: Sequence[Profile], tasks: Sequence[Tasks]) -> list[list[Member]]:
+    """The same collective on different ranks: lists of (position in ``profiles``, task).
+
+    The n-th of a group and type on one rank is the n-th on every other; a group whose counts differ between ranks
+    (a cut recording) is left apart. By order over all groups, ranks that run different groups would be mixed up.
+    """
+    rows: dict[tuple[str, str], dict[int, Ints]] = defaultdict(dict)
+    for number, (profile, own) in enumerate(zip(profiles, tasks, strict=True)):
+        comms = np.flatnonzero(own.kind == COMM)
+        comms = comms[np.argsort(own.start[comms], kind="stable")]
+        table = profile.table("comms")
+        names = np.array([str(name) for name in table.strings("group")], dtype=object)[own.row[comms]]
+        types = np.array([str(name) for name in table.strings("type")], dtype=object)[own.row[comms]]
+        for key in set(zip(names.tolist(), types.tolist(), strict=True)):
+            rows[key][number] = comms[(names == key[0]) & (types == key[1])]
+    found = []
+    for by_rank in rows.values():
+        if len(by_rank) > 1 and len({len(members) for members in by_rank.values()}) == 1:
+            ranks = sorted(by_rank)
+            found += [
+                list(zip(ranks, same, strict=True)) for same in zip(*(by_rank[r].tolist() for r in ranks), strict=True)
+            ]
+    return found
+
+
+def join(
+    builder: Builder, tasks: Sequence[Tasks], lanes: Sequence[DeviceLanes], groups: list[list[Member]]
+) -> tuple[Ints, list[dict[int, int]]]:
+    """Edges start on every rank -> end on this rank; returns the edges they replace and each rank's transit by task.
+
+    The last rank to come waits for nobody, so its duration is the transit; the common end ties the ranks' clocks.
+    """
+    replaced: list[int] = []
+    transit: list[dict[int, int]] = [{} for _ in tasks]
+    if not groups:
+        return np.zeros(0, dtype=np.int64), transit
+    ends = [[int(tasks[rank].end[task]) for rank, task in group] for group in groups]
+    lengths = [min(int(tasks[rank].end[task] - tasks[rank].start[task]) for rank, task in group) for group in groups]
+    last = [
+        max(int(tasks[rank].start[task]) - end + own[0] for (rank, task), end in zip(group, own, strict=True))
+        for group, own in zip(groups, ends, strict=True)
+    ]
+    nodes = builder.nodes(np.array(last, dtype=np.int64) - builder.origin, -1).tolist()
+    into: list[tuple[int, int, int]] = []
+    out: list[tuple[int, int, int]] = []
+    places: list[Member] = []
+    for group, own, length, node in zip(groups, ends, lengths, nodes, strict=True):
+        for (rank, task), end in zip(group, own, strict=True):
+            offset = end - own[0]
+            into.append((int(lanes[rank].task_start[task]), node, -offset))
+            out.append((node, int(lanes[rank].task_end[task]), length + offset))
+            places.append((rank, task))
+            transit[rank][task] = length
+    src, dst, w = np.array(into, dtype=np.int64).T
+    builder.link(src, dst, w, COLLECTIVE)
+    src, dst, w = np.array(out, dtype=np.int64).T
+    edges = builder.link(src, dst, w, COLLECTIVE).tolist()
+    for (rank, task), edge in zip(places, edges, strict=True):
+        replaced.append(int(lanes[rank].run[task]))
+        lanes[rank].run[task] = edge
+    return np.array(replaced, dtype=np.int64), transit

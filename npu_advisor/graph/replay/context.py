@@ -1,0 +1,100 @@
+"""What the fixes of one rank share: its ops as a tree, its units of work, its usual kernel."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_advisor.base.intervals import Ints, Mask
+from npu_advisor.graph.replay.edits import Edit, Editor
+from npu_advisor.graph.replay.tasks import COMM, COPY, KERNEL
+from npu_advisor.model.table import Table
+
+Floats = npt.NDArray[np.float64]
+# Ops that hold others but are no call of the user's code by themselves.
+WRAPPERS = ("ProfilerStep#", "Optimizer.", "DistributedDataParallel.", "nn.Module:")
+
+
+class Variants(NamedTuple):
+    """The edits of one fix: the smallest change that deserves its name, the expected, the largest it could be."""
+
+    low: Edit
+    expected: Edit
+    high: Edit
+
+
+def same(edit: Edit) -> Variants:
+    """A fix without a range."""
+    return Variants(edit, edit, edit)
+
+
+def starting(table: Table, starts: tuple[str, ...]) -> Mask:
+    """Which rows' names start with one of ``starts``."""
+    names = table["name"]
+    match = np.array([str(name).startswith(starts) for name in names.categories] + [False], dtype=bool)
+    found: Mask = match[names.codes]
+    return found
+
+
+class Context:
+    """One rank of a graph, seen by its ops."""
+
+    def __init__(self, editor: Editor) -> None:
+        self.edit, self.rank = editor, editor.rank
+        self.profile = self.rank.profile
+        self.ops, self.tasks = self.profile.table("ops"), self.rank.tasks
+        kernels = self.profile.table("kernels")
+        compute = np.asarray(kernels["core"] != "AI_CPU") if len(kernels) else np.zeros(0, dtype=bool)
+        chosen = kernels["dur_ns"][compute] if compute.any() else kernels["dur_ns"]
+        # A replacement takes no less than the shortest kernels of this rank, launch overhead of the device included.
+        self.floor, self.typical = (int(np.percentile(chosen, q)) for q in (5, 50)) if len(chosen) else (0, 0)
+        self.wrapper = starting(self.ops, WRAPPERS)
+        self.device_ops = self.tasks.op[np.isin(self.tasks.kind, (KERNEL, COPY, COMM))]
+
+    def units(self, ops: Ints) -> Ints:
+        """The outermost op around each op, wrappers aside; -1 stays."""
+        parent, op = self.ops["parent"], ops.copy()
+        while len(op):
+            up = np.where(op >= 0, parent[np.maximum(op, 0)], -1)
+            climb = (up >= 0) & ~self.wrapper[np.maximum(up, 0)]
+            if not climb.any():
+                break
+            op = np.where(climb, up, op)
+        return op
+
+    def units_of(self, ops: Ints) -> Ints:
+        """The distinct units around ``ops``, in row order."""
+        units = self.units(ops[ops >= 0])
+        return np.unique(units[~self.wrapper[units]]) if len(units) else units
+
+    def below(self, ops: Ints) -> Ints:
+        """How many of ``ops`` (one entry per task) are at or below each op."""
+        pre, last = self.ops["pre"], self.ops["last"]
+        at = np.bincount(pre[ops[ops >= 0]], minlength=len(pre) + 1)
+        before = np.concatenate(([0], np.cumsum(at)))
+        found: Ints = before[last + 1] - before[pre]
+        return found
+
+    def emptied(self, tasks: Ints) -> Ints:
+        """The outermost ops, wrappers aside, below which no device task is left when ``tasks`` go."""
+        if not len(self.ops) or not len(tasks):
+            return np.zeros(0, dtype=np.int64)
+        left = self.below(self.device_ops) - self.below(self.tasks.op[tasks])
+        parent = self.ops["parent"]
+        op = np.unique(self.tasks.op[tasks])
+        op = op[op >= 0]
+        op = op[(left[op] == 0) & ~self.wrapper[op]]
+        while len(op):
+            up = parent[op]
+            climb = (up >= 0) & (left[np.maximum(up, 0)] == 0) & ~self.wrapper[np.maximum(up, 0)]
+            if not climb.any():
+                break
+            op = np.where(climb, up, op)
+        return np.unique(op)
+
+    def by_thread(self, ops: Ints) -> list[tuple[int, Ints]]:
+        """``ops`` split by the thread they ran on."""
+        track = self.ops["track"][ops]
+        return [(int(one), ops[track == one]) for one in np.unique(track)]

@@ -1,0 +1,233 @@
+"""Edits of the graph: what a cure removes, shortens, or lets happen earlier.
+
+An edit is a set of changes to edges. Edits are joined by union and their order does not matter: what one of them drops
+stays dropped, of several durations the smallest counts. Nothing is inserted: a replacement re-uses nodes of what it
+replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from npu_advisor.base.intervals import Ints, Mask, covered, union
+from npu_advisor.graph.replay.arrays import DROPPED, SYNC, WAIT, Net
+from npu_advisor.graph.replay.build import Graph
+from npu_advisor.graph.replay.gates import Calibrated
+
+_NONE = np.zeros(0, dtype=np.int64)
+Pairs = tuple[Ints, Ints]
+
+
+class Edit(NamedTuple):
+    """Changes to edges (numbers in the graph's net).
+
+    ``cut``: (lane, low, high) stretches of host work that go; ``drop``: edges that no longer bind; ``limit``: (edge,
+    weight) at most this; ``assign``: (edge, weight) durations that replace the recorded one, the smallest of several;
+    ``add``: (source node, target node, weight) new constraints; ``gone``: end nodes of removed tasks and Dequeues,
+    which hold no place in a queue any more.
+    """
+
+    cut: tuple[Ints, Ints, Ints] = (_NONE, _NONE, _NONE)
+    drop: Ints = _NONE
+    limit: Pairs = (_NONE, _NONE)
+    assign: Pairs = (_NONE, _NONE)
+    add: tuple[Ints, Ints, Ints] = (_NONE, _NONE, _NONE)
+    gone: Ints = _NONE
+
+
+def merge(edits: Iterable[Edit]) -> Edit:
+    """The union of edits."""
+    parts = list(edits)
+
+    def joined(name: str, width: int) -> tuple[Ints, ...]:
+        return tuple(
+            np.concatenate([_NONE, *(getattr(part, name)[column] for part in parts)]) for column in range(width)
+        )
+
+    return Edit(
+        cut=joined("cut", 3),  # type: ignore[arg-type]
+        drop=np.concatenate([_NONE, *(part.drop for part in parts)]),
+        limit=joined("limit", 2),  # type: ignore[arg-type]
+        assign=joined("assign", 2),  # type: ignore[arg-type]
+        add=joined("add", 3),  # type: ignore[arg-type]
+        gone=np.concatenate([_NONE, *(part.gone for part in parts)]),
+    )
+
+
+def weights(net: Net, w: Ints, edit: Edit) -> Ints:
+    """Edge weights ``w`` with an edit applied."""
+    out = w.copy()
+    edge, value = edit.assign
+    if len(edge):
+        smallest = np.full(len(out), np.iinfo(np.int64).max)
+        np.minimum.at(smallest, edge, value)
+        chosen = np.unique(edge)
+        out[chosen] = smallest[chosen]
+    lane, low, high = edit.cut
+    for one in np.unique(lane):
+        mine = lane == one
+        rows = np.flatnonzero(net.lane == one)
+        gone = covered(net.low[rows], net.high[rows], union(low[mine], high[mine]))
+        out[rows] = np.where(gone > 0, np.maximum(out[rows] - gone, 0), out[rows])
+    edge, value = edit.limit
+    np.minimum.at(out, edge, value)
+    out[edit.drop] = DROPPED
+    return out
+
+
+class Editor:
+    """Makes edits of one rank of a graph, from rows of its tables."""
+
+    def __init__(self, graph: Graph, number: int, calibrated: Calibrated) -> None:
+        self.graph, self.rank, self.origin = graph, graph.ranks[number], graph.origin
+        self._rec = calibrated.rec
+        net, device = graph.net, self.rank.device
+        self._call_in = np.full(len(net.rec), -1, dtype=np.int64)
+        self._call_out = self._call_in.copy()
+        calls = device.calls[0]
+        self._call_in[net.dst[calls]], self._call_out[net.src[calls]] = calls, calls
+        self._entry_end = np.zeros(len(net.rec), dtype=bool)
+        self._entry_end[device.dequeue_end[device.dequeue_end >= 0]] = True
+        self._sync_edges = np.flatnonzero(net.kind == SYNC)
+        self._wait_edges = np.flatnonzero(net.kind == WAIT)
+        ops = self.rank.profile.table("ops")
+        self._borders = {
+            int(track): np.unique(
+                np.concatenate((ops["start_ns"][ops["track"] == track], ops["end_ns"][ops["track"] == track]))
+            )
+            for track in np.unique(ops["track"])
+        }
+
+    def transit(self, tasks: Ints) -> Ints:
+        """How long tasks run; for joined collectives the data movement without the wait."""
+        own = self.rank.tasks.end[tasks] - self.rank.tasks.start[tasks]
+        return np.array(
+            [self.rank.transit.get(task, ns) for task, ns in zip(tasks.tolist(), own.tolist(), strict=True)],
+            dtype=np.int64,
+        )
+
+    def run_edges(self, tasks: Ints, ns: Ints) -> Pairs:
+        """(edge, weight) that make tasks run ``ns``; a joined collective's edge also holds its rank's clock offset."""
+        edge = self.rank.device.run[tasks]
+        offset = np.array([task in self.rank.transit for task in tasks.tolist()], dtype=bool)
+        shift = np.where(offset, self.graph.net.w[edge] - self.transit(tasks), 0)
+        return edge, ns + shift
+
+    def remove_tasks(self, tasks: Ints, *, moved: bool = False) -> Edit:
+        """Tasks go: each becomes a pass-through of its stream. Its waits stay unless it is ``moved`` away."""
+        device = self.rank.device
+        edge, value = self.run_edges(tasks, np.zeros(len(tasks), dtype=np.int64))
+        stream, launch = device.stream_edge[tasks], device.launch_edge[tasks]
+        behind, launched = stream >= 0, launch >= 0
+        call = self._launch_calls(device.launch[tasks[launched]])
+        alone = launch[launched & ~behind]
+        zero = np.concatenate((stream[behind], alone, call))
+        drop = launch[launched & behind]
+        if moved:
+            starts = device.task_start[tasks]
+            waits = self._wait_edges
+            drop = np.concatenate((drop, waits[np.isin(self.graph.net.dst[waits], starts)]))
+        limit = (np.concatenate((edge, zero)), np.concatenate((value, np.zeros(len(zero), dtype=np.int64))))
+        return Edit(drop=drop, limit=limit, gone=device.task_end[tasks])
+
+    def _launch_calls(self, nodes: Ints) -> Ints:
+        """The edge inside the Dequeue that each launch takes: to the next launch, else from what was before it."""
+        after, before = self._call_out[nodes], self._call_in[nodes]
+        target = self.graph.net.dst[np.maximum(after, 0)] if len(after) else after
+        last = (after < 0) | self._entry_end[target] if len(after) else np.zeros(0, dtype=bool)
+        chosen = np.where(last, before, after)
+        return chosen[chosen >= 0]
+
+    def remove_dequeues(self, rows: Ints, *, moved: bool = False) -> Edit:
+        """Queue entries go with all they launch."""
+        device = self.rank.device
+        tasks = np.flatnonzero(np.isin(self.rank.tasks.dequeue, rows) & (self.rank.tasks.dequeue >= 0))
+        edges, owner = device.calls
+        calls = edges[np.isin(owner, rows)]
+        gap, pop = device.gap[rows], device.pop[rows]
+        zero = np.concatenate((calls, gap[gap >= 0], pop[(pop >= 0) & (gap < 0)]))
+        own = Edit(
+            drop=pop[(pop >= 0) & (gap >= 0)],
+            limit=(zero, np.zeros(len(zero), dtype=np.int64)),
+            gone=device.dequeue_end[rows],
+        )
+        return merge([own, self.remove_tasks(tasks, moved=moved)])
+
+    def remove_ops(self, ops: Ints, *, moved: bool = False) -> Edit:
+        """Ops go with the Python before them, their queue entries, tasks and syncs."""
+        table, parts = self.rank.profile.table("ops"), []
+        for track in np.unique(table["track"][ops]).tolist():
+            rows = ops[table["track"][ops] == track]
+            parts.append(self._remove_on(track, table["start_ns"][rows], table["end_ns"][rows], moved))
+        return merge(parts)
+
+    def _remove_on(self, track: int, start: Ints, end: Ints, moved: bool) -> Edit:
+        profile, tasks = self.rank.profile, self.rank.tasks
+        begin = self.before(track, start)
+        spans = union(start, end)
+        enqueues, dequeues = profile.table("enqueues"), profile.table("dequeues")
+        pushed = np.flatnonzero((enqueues["track"] == track) & _within(spans.start, spans.end, enqueues["start_ns"]))
+        popped = np.flatnonzero(np.isin(dequeues["enqueue"], pushed) & (dequeues["enqueue"] >= 0))
+        host = self.rank.host
+        lane = host.lanes.get(track, -1)
+        direct = np.flatnonzero(host.direct >= 0)
+        direct = direct[_within(spans.start, spans.end, tasks.launch[direct])]
+        direct = direct[self.graph.net.lane[self._edge_into(host.direct[direct])] == lane] if len(direct) else direct
+        return merge(
+            [
+                self.cut(track, begin, end),
+                self.remove_dequeues(popped, moved=moved),
+                self.remove_tasks(direct, moved=moved),
+                self.no_wait(track, start, end),
+            ]
+        )
+
+    def _edge_into(self, nodes: Ints) -> Ints:
+        return np.array([self.rank.host.into.get(node, -1) for node in nodes.tolist()], dtype=np.int64)
+
+    def before(self, track: int, start: Ints) -> Ints:
+        """Where the Python before ops that start at ``start`` begins: the last border of any op before."""
+        borders = self._borders[track]
+        index = np.searchsorted(borders, start, side="left") - 1
+        return np.where(index >= 0, borders[np.maximum(index, 0)], start)
+
+    def cut(self, track: int, low: Ints, high: Ints) -> Edit:
+        """Stretches of a thread's own work go (times since the epoch)."""
+        lane = self.rank.host.lanes.get(track, -1)
+        if lane < 0:
+            return Edit()
+        return Edit(cut=(np.full(len(low), lane, dtype=np.int64), low - self.origin, high - self.origin))
+
+    def no_wait(self, track: int, low: Ints, high: Ints) -> Edit:
+        """Syncs inside these stretches return at once."""
+        syncs, spans = self.rank.syncs, union(low, high)
+        rows = np.flatnonzero((syncs.thread == track) & _within(spans.start, spans.end, syncs.start))
+        ends = self.rank.host.sync_end[rows]
+        return Edit(drop=self._sync_edges[np.isin(self.graph.net.dst[self._sync_edges], ends)])
+
+    def run(self, tasks: Ints, ns: Ints) -> Edit:
+        """Tasks run at most ``ns``."""
+        return Edit(limit=self.run_edges(tasks, np.minimum(ns, self.transit(tasks))))
+
+    def free_start(self, tasks: Ints) -> Edit:
+        """Neither launch nor inferred waits hold these tasks back any more."""
+        device, waits = self.rank.device, self._wait_edges
+        launch = device.launch_edge[tasks]
+        into = waits[np.isin(self.graph.net.dst[waits], device.task_start[tasks])]
+        return Edit(drop=np.concatenate((launch[launch >= 0], into)))
+
+    def replace(self, tasks: Ints, ns: Ints) -> Edit:
+        """Tasks run ``ns``, even if that is longer than recorded."""
+        return Edit(assign=self.run_edges(tasks, ns))
+
+
+def _within(low: Ints, high: Ints, at: Ints) -> Mask:
+    """Whether each time lies in one of sorted disjoint ``[low, high)``."""
+    if not len(low):
+        return np.zeros(len(at), dtype=bool)
+    index = np.searchsorted(low, at, side="right") - 1
+    inside: Mask = (index >= 0) & (at < high[np.maximum(index, 0)])
+    return inside

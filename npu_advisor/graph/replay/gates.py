@@ -1,0 +1,133 @@
+"""How far the replay can be trusted: calibration, strict self-replay, and the anchor audit."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from npu_advisor.base.intervals import Ints, Spans, covered, union
+from npu_advisor.graph.replay.arrays import DROPPED, FORK, HOST, LAUNCH, SYNC_FREE
+from npu_advisor.graph.replay.build import Graph
+from npu_advisor.graph.replay.stats import US
+
+# What an edge of a kind may hold before it counts as an anchor; of other kinds only their residual can.
+_LEAST = {HOST: 300 * US, FORK: 300 * US, SYNC_FREE: 100 * US, LAUNCH: 50 * US}
+RESIDUAL = 50 * US
+_WRAPPERS = ("ProfilerStep#",)
+
+
+class Calibrated(NamedTuple):
+    """Weights with which the unedited graph gives back the recording exactly, and what was added to each edge."""
+
+    w: Ints
+    rec: Ints
+    residual: Ints
+    binding: Ints
+
+
+def calibrate(graph: Graph) -> Calibrated:
+    """Lower edges that exceed the recording; add what a node is later than all its edges to the one that binds.
+
+    The recorded start of an event wait is no measurement: it becomes what its edges say and gets no residual.
+    """
+    net = graph.net
+    w, rec = net.w.copy(), net.rec.copy()
+    kept = w > DROPPED // 2
+    rows = np.flatnonzero(kept)
+    at = rec[net.src] + w
+    if len(graph.elastic_start):
+        elastic = np.zeros(len(rec), dtype=bool)
+        elastic[graph.elastic_start] = True
+        into = rows[elastic[net.dst[rows]]]
+        lowest = np.full(len(rec), DROPPED)
+        np.maximum.at(lowest, net.dst[into], at[into])
+        known = elastic & (lowest > DROPPED)
+        rec[known] = np.minimum(rec[known], lowest[known])
+        at = rec[net.src] + w
+    excess = np.maximum(at - rec[net.dst], 0)
+    w[rows] -= excess[rows]
+    at = rec[net.src] + w
+    best = np.full(len(rec), DROPPED)
+    np.maximum.at(best, net.dst[rows], at[rows])
+    binding = np.full(len(rec), -1, dtype=np.int64)
+    tight = rows[at[rows] == best[net.dst[rows]]]
+    binding[net.dst[tight[::-1]]] = tight[::-1]
+    residual = np.zeros(len(w), dtype=np.int64)
+    nodes = np.flatnonzero(binding >= 0)
+    residual[binding[nodes]] = rec[nodes] - best[nodes]
+    return Calibrated(w + residual, rec, residual, binding)
+
+
+def step_errors(graph: Graph, strict: Ints) -> list[list[tuple[int, int, float]]]:
+    """Per rank and step row: recorded ns, replayed ns, signed error of the strict replay."""
+    net, found = graph.net, []
+    for number, rank in enumerate(graph.ranks):
+        steps = rank.profile.table("steps")
+        mine = np.flatnonzero(net.rank == number)
+        order = mine[np.argsort(net.rec[mine], kind="stable")]
+        rec, replayed = net.rec[order], np.maximum.accumulate(strict[order])
+        rows = []
+        for start, end in zip(
+            (steps["start_ns"] - graph.origin).tolist(), (steps["end_ns"] - graph.origin).tolist(), strict=True
+        ):
+            shift = [_shift(rec, replayed, at) for at in (start, end)]
+            length = end - start
+            rows.append((length, length + shift[1] - shift[0], (shift[1] - shift[0]) / length if length else 0.0))
+        found.append(rows)
+    return found
+
+
+def _shift(rec: Ints, replayed: Ints, at: int) -> int:
+    """How much later than recorded everything up to a time is over."""
+    index = int(np.searchsorted(rec, at, side="right")) - 1
+    return int(replayed[index] - rec[index]) if index >= 0 else 0
+
+
+def anchored(anchors: list[tuple[int, int]], windows: list[tuple[int, int]]) -> list[float]:
+    """Share of each window (ns since the origin) that lies under ``anchors``."""
+    shares = []
+    for start, end in windows:
+        inside = sum(max(0, min(high, end) - max(low, start)) for low, high in anchors)
+        shares.append(inside / (end - start) if end > start else 0.0)
+    return shares
+
+
+def anchors(graph: Graph, calibrated: Calibrated) -> list[tuple[int, int]]:
+    """Stretches (ns since the origin) that hold the end of the recording in place and would not move with any cause.
+
+    Walks the binding chain back from the end. Anchors are silences of a host thread that no op covers, syncs that
+    nothing explains, launch latencies, residuals, and what lies before a node without any edge.
+    """
+    net, rec = graph.net, calibrated.rec
+    covers = _covers(graph)
+    spans = []
+    node = int(np.argmax(rec)) if len(rec) else -1
+    for _ in range(len(rec)):
+        edge = int(calibrated.binding[node])
+        if edge < 0:
+            if not any(rank.host.into.get(node) == -1 for rank in graph.ranks):
+                spans.append((0, int(rec[node])))
+            break
+        low, high, kind = int(rec[net.src[edge]]), int(rec[node]), int(net.kind[edge])
+        held = high - low
+        if kind == HOST and held > _LEAST[HOST]:
+            held -= int(covered(np.array([low]), np.array([high]), covers[int(net.lane[edge])])[0])
+        elif kind not in _LEAST:
+            held = int(calibrated.residual[edge])
+        if held > _LEAST.get(kind, RESIDUAL):
+            spans.append((high - held, high))
+        node = int(net.src[edge])
+    return spans
+
+
+def _covers(graph: Graph) -> dict[int, Spans]:
+    """When each host lane had an op open, step marks aside."""
+    found = {}
+    for rank in graph.ranks:
+        ops = rank.profile.table("ops")
+        inner = np.array([not str(name).startswith(_WRAPPERS) for name in ops["name"].categories] + [True])
+        for thread, lane in rank.host.lanes.items():
+            rows = np.flatnonzero((ops["track"] == thread) & inner[ops["name"].codes])
+            found[lane] = union(ops["start_ns"][rows] - graph.origin, ops["end_ns"][rows] - graph.origin)
+    return found

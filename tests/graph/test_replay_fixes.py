@@ -1,0 +1,119 @@
+"""Fixes as a rule names them: idle time by its owner, loops, communication, and a rank that is slow as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from replay_kit import HCCL, MAIN, Run, named, saved
+from synthetic import Settings
+
+from npu_advisor import load_profile
+from npu_advisor.api import load_profiles
+from npu_advisor.graph.replay import Replayer, Variants
+from npu_advisor.graph.replay.ranks import like_the_others, same_rows
+
+Generated = Callable[[Settings], Path]
+
+
+def prices(replayer: Replayer, variants: Variants | None) -> list[float]:
+    """Low, expected and high, in us per step."""
+    assert variants is not None
+    return [replayer.price(edit) / 1000.0 for edit in variants]
+
+
+def idle_fix(folder: Path, owner: str) -> list[float]:
+    profile = load_profile(folder)
+    replayer = Replayer(profile)
+    rows = np.flatnonzero(np.asarray(profile.table("idle")["owner"] == owner))
+    assert len(rows)
+    return prices(replayer, replayer.fixer(0).variants("remove", "idle", rows))
+
+
+@pytest.mark.parametrize(("plant", "owner"), [("item:n=6", "sync"), ("dataloader:ms=9", "data")])
+def test_idle_time_goes_with_its_cause(plant: str, owner: str, generated: Generated) -> None:
+    settings = Settings(steps=2, layers=3, world=1, seed=41, counters=False, plant=[plant])
+    low, expected, high = idle_fix(generated(settings), owner)
+    bare = Settings(steps=2, layers=3, world=1, seed=41, counters=False)
+    truth = _step_us(generated(settings)) - _step_us(generated(bare))
+    assert low <= expected <= high
+    # Without the plant the loader still waits 0.25 ms, and a sync still logs the loss once.
+    assert expected == pytest.approx(truth, abs=320)
+
+
+def _step_us(folder: Path) -> float:
+    times = Replayer(load_profile(folder))
+    return times.end / times.count / 1000.0
+
+
+def test_a_loop_over_layers_is_not_folded() -> None:
+    """What backward needs, or a body of many ops, is the network: its gaps can shrink, it cannot go."""
+    run = Run()
+    for turn in range(6):
+        for part in range(6):
+            run.op(f"aten::part{part}", 10, python=60 if part else 100, source="net.py(7): forward")
+        del turn
+    replayer = run.replayer()
+    rows = np.arange(len(replayer.profiles[0].table("dequeues")))
+    low, expected, high = prices(replayer, replayer.fixer(0).variants("close", "dequeues", rows))
+    assert expected == high
+    assert 0 < expected < 6 * 40 + 10
+    assert 0 < low < 6 * 40 + 10
+
+
+def test_a_tight_loop_is_folded() -> None:
+    run = Run()
+    run.op("Before", 10)
+    for _ in range(10):
+        run.op("aten::mul", 10, python=100, source="net.py(9): forward")
+    for number in range(12):
+        run.op(f"After{number}", 10, python=20)
+    replayer = run.replayer()
+    rows = named(replayer, "aten::mul", "ops")
+    dequeues = np.flatnonzero(np.isin(replayer.profiles[0].table("dequeues")["op"], rows))
+    low, expected, _ = prices(replayer, replayer.fixer(0).variants("close", "dequeues", dequeues))
+    assert low == pytest.approx(10 * 80, abs=1)
+    assert expected == pytest.approx(9 * 110 + 80, abs=1)
+
+
+def test_a_collective_that_moves_is_hidden_behind_the_backward_pass() -> None:
+    run = Run()
+    for number in range(8):
+        end = run.op(f"Grad{number}", 200)
+    run.op("allReduce", 500, kind="comms", lane=HCCL, after=end + 2)
+    run.rows["ops"].append({"name": "Optimizer.step#SGD.step", "at": run.now[MAIN] + 10, "us": 60, "track": MAIN})
+    run.op("Update", 30, after=run.free[HCCL] + 1)
+    replayer = run.replayer()
+    comm = np.array([0])
+    _, expected, high = prices(replayer, replayer.fixer(0).variants("overlap", "comms", comm))
+    assert expected == pytest.approx(0, abs=5)  # one bucket is ready only when all of backward is done
+    assert high == pytest.approx(500, abs=5)
+    assert saved(replayer, "remove", "comms", "allReduce") == pytest.approx(500, abs=10)
+
+
+def test_a_slow_rank_is_told_from_a_slow_kernel() -> None:
+    profiles = []
+    for rank in range(3):
+        run = Run(rank)
+        for number in range(12):
+            run.op(f"K{number % 4}", 130 if rank == 1 else 100)
+        run.op("Slow", 900)
+        profiles.append(run.profile())
+    kernels = profiles[1].table("kernels")
+    factor = like_the_others(profiles, 1, np.arange(len(kernels)))
+    slow = kernels.strings("type") == "Slow"
+    assert factor[slow] == pytest.approx(1.0)
+    assert factor[~slow] == pytest.approx(100 / 130)
+    assert like_the_others(profiles, 0, np.arange(len(kernels))) == pytest.approx(1.0)
+
+
+def test_the_same_rows_are_found_on_another_rank(generated: Generated) -> None:
+    folder = generated(Settings(steps=2, layers=2, world=2, ranks=2, seed=42, counters=False, plant=["top_kernel"]))
+    one, other = load_profiles(folder)
+    rows = np.flatnonzero(one.table("kernels").strings("type") == "MaskedSelect")
+    found, values = same_rows(one, other, "kernels", rows, np.full(len(rows), 5.0))
+    assert other.table("kernels").strings("type")[found].tolist() == ["MaskedSelect"] * len(rows)
+    assert values is not None
+    assert values.tolist() == [5.0] * len(rows)

@@ -1,0 +1,143 @@
+"""The solver and the edits on random small graphs, against an oracle that tries every path."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from npu_advisor.graph.replay import Edit, merge, solve
+from npu_advisor.graph.replay.arrays import DROPPED, HOST, TASK, Net
+from npu_advisor.graph.replay.edits import weights
+from npu_advisor.graph.replay.solve import CycleError, Solver
+
+
+def _ints(values: list[int]) -> np.ndarray:
+    return np.array(values, dtype=np.int64)
+
+
+@st.composite
+def nets(draw: st.DrawFn) -> Net:
+    """Up to nine nodes; edges lead from lower to higher numbers, host edges lie on lane 0."""
+    size = draw(st.integers(2, 9))
+    pairs = [(a, b) for a in range(size) for b in range(a + 1, size)]
+    chosen = draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=14, unique=True))
+    w = draw(st.lists(st.integers(0, 50), min_size=len(chosen), max_size=len(chosen)))
+    src, dst = _ints([a for a, _ in chosen]), _ints([b for _, b in chosen])
+    roots = draw(st.lists(st.integers(0, 100), min_size=size, max_size=size))
+    # Recorded times are the solution itself, so that replay of the unedited graph gives them back.
+    rec = _ints(_oracle(roots, src.tolist(), dst.tolist(), w))
+    host = draw(st.lists(st.booleans(), min_size=len(chosen), max_size=len(chosen)))
+    lane = np.where(host, 0, -1)
+    kind = np.where(host, HOST, TASK)
+    return Net(rec, np.zeros(size, dtype=np.int64), src, dst, _ints(w), kind, lane, rec[src], rec[dst])
+
+
+def _oracle(first: list[int], src: list[int], dst: list[int], w: list[int]) -> list[int]:
+    """The longest path into every node, by following every path back."""
+
+    @cache
+    def time(node: int) -> int:
+        into = [(a, weight) for a, b, weight in zip(src, dst, w, strict=True) if b == node and weight > DROPPED // 2]
+        return max((time(a) + weight for a, weight in into), default=first[node])
+
+    return [time(node) for node in range(len(first))]
+
+
+@st.composite
+def edits(draw: st.DrawFn, net: Net) -> Edit:
+    """What fixes are made of, shortening only: host time that goes, limits, dropped waits."""
+    count = len(net.src)
+    edge = st.integers(0, count - 1)
+    spans = draw(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 60)), max_size=3))
+    limits = draw(st.lists(st.tuples(edge, st.integers(0, 50)), max_size=4))
+    into = np.bincount(net.dst, minlength=len(net.rec))
+    spare = [number for number in range(count) if into[net.dst[number]] > 1]
+    drops = draw(st.lists(st.sampled_from(spare), max_size=1)) if spare else []
+    return Edit(
+        cut=(
+            _ints([0] * len(spans)),
+            _ints([low for low, _ in spans]),
+            _ints([low + length for low, length in spans]),
+        ),
+        drop=_ints(drops),
+        limit=(_ints([number for number, _ in limits]), _ints([value for _, value in limits])),
+    )
+
+
+def _times(net: Net, w: np.ndarray) -> np.ndarray:
+    return Solver(net.rec, net.src, net.dst, compiled=False).solve(w)
+
+
+@given(nets())
+def test_times_are_the_longest_paths(net: Net) -> None:
+    assert _times(net, net.w).tolist() == _oracle(net.rec.tolist(), net.src.tolist(), net.dst.tolist(), net.w.tolist())
+
+
+@given(nets())
+def test_removing_nothing_changes_nothing(net: Net) -> None:
+    assert np.array_equal(weights(net, net.w, Edit()), net.w)
+    assert np.array_equal(_times(net, weights(net, net.w, merge([]))), net.rec)
+
+
+@given(st.data())
+def test_an_edit_agrees_with_the_oracle_and_never_lengthens(data: st.DataObject) -> None:
+    net = data.draw(nets())
+    one, two = data.draw(edits(net)), data.draw(edits(net))
+    w = weights(net, net.w, one)
+    times = _times(net, w)
+    assert times.tolist() == _oracle(net.rec.tolist(), net.src.tolist(), net.dst.tolist(), w.tolist())
+    both = weights(net, net.w, merge([one, two]))
+    assert (both <= w).all()
+    assert (w <= net.w).all()
+    kept = np.array(
+        [(both[net.dst == node] > DROPPED // 2).any() or not (net.dst == node).any() for node in range(len(net.rec))]
+    )
+    if kept.all():
+        assert (_times(net, both) <= times).all()
+        assert (times <= net.rec).all()
+        assert net.rec.max() - _times(net, both).max() <= net.rec.max()
+
+
+@given(st.data())
+def test_edits_commute(data: st.DataObject) -> None:
+    net = data.draw(nets())
+    parts = data.draw(st.lists(edits(net), max_size=4))
+    order = data.draw(st.permutations(parts))
+    assert np.array_equal(weights(net, net.w, merge(parts)), weights(net, net.w, merge(order)))
+
+
+def test_removal_beats_any_duration_and_the_smallest_duration_counts() -> None:
+    net = Net(*(_ints(column) for column in ([0, 9], [0, 0], [0], [1], [9], [TASK], [-1], [0], [9])))
+    longer, shorter = (Edit(assign=(_ints([0]), _ints([ns]))) for ns in (20, 15))
+    assert weights(net, net.w, longer)[0] == 20
+    assert weights(net, net.w, merge([longer, shorter]))[0] == 15
+    gone = Edit(limit=(_ints([0]), _ints([0])))
+    assert weights(net, net.w, merge([longer, gone]))[0] == weights(net, net.w, merge([gone, longer]))[0] == 0
+
+
+def test_a_hidden_task_saves_nothing() -> None:
+    """Node 3 waits for the longer of two ways; what is hidden beside it may vanish."""
+    src, dst, w = _ints([0, 0, 1, 2]), _ints([1, 2, 3, 3]), _ints([10, 40, 5, 5])
+    net = Net(_ints([0, 10, 40, 45]), _ints([0] * 4), src, dst, w, _ints([TASK] * 4), _ints([-1] * 4), w, w)
+    assert _times(net, weights(net, w, Edit(limit=(_ints([0]), _ints([0]))))).max() == 45
+
+
+def test_a_cycle_is_refused() -> None:
+    with pytest.raises(CycleError):
+        Solver(_ints([0, 0]), _ints([0, 1]), _ints([1, 0]))
+
+
+def test_the_compiled_pass_agrees_with_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba")
+    monkeypatch.setattr(solve, "WORTH_COMPILING", 0)
+    rng = np.random.default_rng(5)
+    src = rng.integers(0, 99, 400)
+    dst = src + 1 + rng.integers(0, 20, 400)
+    rec = np.sort(rng.integers(0, 10**6, 130))
+    w = rng.integers(0, 1000, 400)
+    plain, compiled = (Solver(rec, src, dst, compiled=flag).solve(w) for flag in (False, True))
+    assert np.array_equal(plain, compiled)
