@@ -54,7 +54,7 @@ def main() -> int:
                     made.write(options.keep / str(seed))
                 continue
             codes[code] += 1
-            if codes.total() % 1000 == 0:
+            if codes.total() % 500 == 0:
                 print(f"{codes.total()} sound after {time.monotonic() - began:.0f} s", flush=True)
             slowest = max(slowest, seconds)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

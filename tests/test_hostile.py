@@ -108,6 +108,30 @@ def test_a_path_of_any_name_is_read(name: str, profile: Path, monkeypatch: pytes
     check(run_product(odd))
 
 
+def test_half_a_surrogate_pair_reaches_no_report(profile: Path) -> None:
+    """JSON can spell one; no UTF-8 can carry it."""
+    for path in profile.rglob("*.json"):
+        data = path.read_bytes().replace(b"train.py", b"tr\\udfffain.py").replace(b"allReduce", b"all\\ud800Reduce")
+        path.write_bytes(data.replace(b'"rank_id"', b'"\\uDBFFrank_id"'))
+    run = run_product(profile)
+    check(run)
+    assert "tr\ufffdain.py" in json.dumps(run.report["findings"], ensure_ascii=False)
+    json.dumps(run.report, ensure_ascii=False).encode()
+
+
+@posix_only
+def test_a_path_that_is_no_utf8(profile: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    odd = profile.parent / os.fsdecode(b"caf\xe9")
+    profile.rename(odd)
+    check(run_product(odd))
+    target = odd.parent / "report.json"
+    for form in ("json", "terminal"):
+        assert main([str(odd), "-f", form, "-o", str(target)]) == 0
+        target.read_bytes().decode()
+    assert main([str(odd) + "x"]) == 3
+    capsys.readouterr()
+
+
 def test_a_leading_dash_is_a_path_behind_two_dashes(
     profile: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -65,6 +65,12 @@ def format_us(value: float | None) -> str:
     return f"{_digits(value)} us"
 
 
+def format_us_range(low: float, high: float) -> str:
+    """Two times given in us in the unit of the larger: ``3.53-8.91 ms``."""
+    scale, unit = (1000, "ms") if abs(_rounded(high)) >= 1000 else (1, "us")
+    return f"{_digits(low / scale)}-{_digits(high / scale)} {unit}"
+
+
 def format_pct(value: float | None) -> str:
     """A share (1.0 is everything) in percent: one decimal, none above 99.95."""
     if value is None or _unknown(value):

@@ -48,7 +48,8 @@ def write_report(text: str, path: str | None, *, utf8: bool = False) -> None:
     """
     if path is not None and path != "-":
         try:
-            Path(path).write_text(text, encoding="utf-8")
+            # A path that is no UTF-8 reaches the report with what Python makes of its bytes.
+            Path(path).write_text(text, encoding="utf-8", errors="replace")
         except OSError as error:
             reason = error.strerror or str(error)
             raise ConfigError(say("error.cannot_write", path=path, reason=reason)) from error

@@ -6,13 +6,14 @@ under 0.5 % of the step.  The outermost such event speaks for what it contains: 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from npu_advisor.base.frame import Frame, is_user_path, is_user_relative, parse_frame, split_stack
-from npu_advisor.base.intervals import Ints, Mask, covered, union
+from npu_advisor.base.intervals import Ints, Mask, Spans, covered, union
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
 from npu_advisor.graph.nesting import nesting_of
@@ -39,6 +40,8 @@ def bystanders(profile: Profile, limit: int = 5) -> list[Bystander]:
     steps = profile.table("steps")
     if not profile.has("ops") or not len(steps) or not profile.has("kernels"):
         return []
+    device = {name: profile.table(name) for name in ("kernels", "comms")}
+    busy = {name: union(tasks["start_ns"], tasks["end_ns"]) for name, tasks in device.items()}
     found: dict[tuple[str, str], list[tuple[float, Text]]] = {}
     frames_of: dict[tuple[str, str], Frame | None] = {}
     spoken: list[tuple[int, int, int]] = []
@@ -52,9 +55,9 @@ def bystanders(profile: Profile, limit: int = 5) -> list[Bystander]:
             label, frame = _label(profile, table, row)
             key = (label, str(frame))
             frames_of[key] = frame
-            found.setdefault(key, []).append((float(table["dur_us"][row]), _reason(profile, table, row)))
+            found.setdefault(key, []).append((float(table["dur_us"][row]), _reason(busy, table, row)))
     made = [
-        Bystander(label, frames_of[label, place], sum(us for us, _ in parts) / len(steps), max(parts)[1])
+        Bystander(label, frames_of[label, place], sum(us for us, _ in parts) / len(steps), parts[-1][1])
         for (label, place), parts in ((key, sorted(parts, key=lambda part: part[0])) for key, parts in found.items())
     ]
     return sorted(made, key=lambda item: -item.duration_us)[:limit]
@@ -128,14 +131,11 @@ def _caller(profile: Profile, frame: Frame, table: Table, row: int) -> Frame | N
     return None
 
 
-def _reason(profile: Profile, table: Table, row: int) -> Text:
-    """What the device does meanwhile, and (for a sync inside) why the host takes that long."""
+def _reason(busy: Mapping[str, Spans], table: Table, row: int) -> Text:
+    """What the device does meanwhile: ``busy`` is when it computes (kernels) and communicates (comms)."""
     span = (table["start_ns"][row : row + 1], table["end_ns"][row : row + 1])
     dur = max(int(table["dur_ns"][row]), 1)
-    shares = {}
-    for name in ("kernels", "comms"):
-        device = profile.table(name)
-        shares[name] = int(covered(*span, union(device["start_ns"], device["end_ns"]))[0]) / dur
+    shares = {name: int(covered(*span, spans)[0]) / dur for name, spans in busy.items()}
     what = "communicates" if shares["comms"] > shares["kernels"] else "computes"
     share = max(shares.values())
     if share >= 0.5:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -85,6 +85,15 @@ class RuleResult:
 def run_rules(rules: Sequence[Rule], profile: Profile) -> list[RuleResult]:
     """The result of every rule, in the order given."""
     return [run_rule(rule, profile) for rule in rules]
+
+
+def guarded(work: Callable[[], object]) -> str | None:
+    """Run ``work``; the text of the error when it fails. A fault of ours costs one figure, not the report."""
+    try:
+        work()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
 
 
 def run_rule(rule: Rule, profile: Profile) -> RuleResult:

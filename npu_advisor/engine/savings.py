@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from npu_advisor.base.intervals import Ints
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Basis, Text
-from npu_advisor.engine.run import RawFinding, RawFix, RuleResult
+from npu_advisor.engine.run import RawFinding, RawFix, RuleResult, guarded
 from npu_advisor.findings import Replay, Saving
 from npu_advisor.graph.replay import Edit, Replayer, Variants, merge
 from npu_advisor.graph.replay.context import Floats
@@ -58,7 +59,9 @@ def replayed(results: Results, key: Callable[[RawFinding], str]) -> Savings:
     """Replay the ranks of ``results`` and price their findings; equal ``key`` on several ranks is one finding."""
     found = Savings()
     for group in _runs([profile for profile, _ in results]):
-        _replay_run(results, group, key, found)
+        error = guarded(partial(_replay_run, results, group, key, found))
+        if error is not None:
+            found.reasons |= dict.fromkeys(group, say("saving.failed", error=error))
     return found
 
 

@@ -16,15 +16,18 @@ from npu_advisor.base.messages import say
 from npu_advisor.readers.columns import relabel
 from npu_advisor.readers.csvfile import CsvFile
 from npu_advisor.readers.device_names import comm_type
+from npu_advisor.readers.halves import without_halves
 from npu_advisor.readers.join import match, take
 from npu_advisor.readers.notes import Notes, UnreadableFileError
-from npu_advisor.readers.numbers import Int, ns_from_any, sound_durations
+from npu_advisor.readers.numbers import DAY_NS, Int, ns_from_any, sound_durations
 from npu_advisor.readers.trace_tables import Columns, Trace
 
 _STEP = re.compile(r"^step(\d{1,9})$")
 _PAIR = re.compile(r"^(\d{1,9})-(\d{1,9})$")
 _TOTAL = "Total Op Info"
 _MB = 1e6
+# Beyond this a number is damage, and turning it into another unit would overflow.
+_LARGEST = 1e300
 # communication.json prints starts as float: some 0.25 us of the digits are gone, more after a spreadsheet.
 _NEAR_NS = 2_000
 _TIMES = {"transit_us": "Transit", "wait_us": "Wait", "sync_us": "Synchronization", "idle_us": "Idle"}
@@ -36,7 +39,7 @@ def read_json(path: Path) -> Any:
     """The JSON of a small file; NaN and Infinity become None. Raises UnreadableFileError."""
     try:
         text = path.read_bytes().decode("utf-8-sig", "replace")
-        return json.loads(text, parse_constant=lambda _: None, strict=False)
+        return without_halves(text, json.loads(text, parse_constant=lambda _: None, strict=False))
     except OSError as error:
         raise UnreadableFileError(say("reason.unreadable", error=error.strerror or error)) from error
     except (ValueError, RecursionError) as error:
@@ -57,7 +60,7 @@ def _entries(loaded: Any) -> Iterator[tuple[int, str, str, dict[str, Any]]]:
 
 
 def _finite(value: Any) -> float:
-    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else math.nan
+    return float(value) if isinstance(value, (int, float)) and abs(value) <= _LARGEST else math.nan
 
 
 def read_communication(path: Path) -> pd.DataFrame:
@@ -81,7 +84,7 @@ def communication_row(op: str, kind: str, step: int, info: Mapping[str, Any]) ->
     start = ns_from_any(times.get("Start Timestamp(us)"))
     elapsed = _finite(times.get("Elapse Time(ms)"))
     row = {"name": name, "group": group, "kind": kind, "step_id": step, "start_ns": -1 if start is None else start}
-    row["dur_ns"] = round(elapsed * 1e6) if elapsed >= 0 else 0
+    row["dur_ns"] = round(elapsed * 1e6) if 0 <= elapsed <= DAY_NS / 1e6 else 0
     row["bytes"] = bytes_moved(info.get("Communication Bandwidth Info"))
     row.update({column: _finite(times.get(f"{title} Time(ms)")) * 1000 for column, title in _TIMES.items()})
     return row

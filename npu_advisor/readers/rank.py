@@ -30,6 +30,7 @@ from npu_advisor.readers.notes import Notes, UnreadableFileError, some
 from npu_advisor.readers.numbers import Int
 from npu_advisor.readers.sqlite import read_database
 from npu_advisor.readers.tables import READERS, read_frees
+from npu_advisor.readers.timeline import lose_strays
 from npu_advisor.readers.trace import KinetoTraceError, read_trace
 from npu_advisor.readers.trace_tables import Columns, Trace
 
@@ -109,6 +110,7 @@ class _Rank:
         self._refuse_nothing()
         self._still_written()
         self._tell(self.total)
+        lose_strays(self.columns, self.notes)
         tables = {name: Table.build(name, columns, info.rank) for name, columns in self.columns.items()}
         profile = Profile(info, tables, self.notes)
         profile.absent.update(self.absent)

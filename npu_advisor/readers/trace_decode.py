@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from npu_advisor.readers.halves import without_halves
 from npu_advisor.readers.trace_blocks import SEAM, Block
 
 Number = int | float | str | None
@@ -141,6 +142,7 @@ def _mended(piece: bytes, recovery: Recovery, dialect: Dialect[E]) -> E | None:
     loaded, escaped, odd = _loads(text)
     if not isinstance(loaded, dict):
         return None
+    loaded = without_halves(text, loaded)
     recovery.invalid_utf8 += broken_utf8
     recovery.escapes += escaped
     recovery.repaired += odd

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from npu_advisor.base.terms import Basis, Severity
-from npu_advisor.base.units import format_bytes, format_pct, format_us
+from npu_advisor.base.units import format_bytes, format_pct, format_us, format_us_range
 from npu_advisor.findings import Finding, Location, Suggestion
 from npu_advisor.report.page import Page, Part
 from npu_advisor.report.text import crop, pad, shorten, wrap
@@ -19,7 +19,7 @@ _SHARE_CELLS = 9
 _SHOWN_FIXES = 2
 _WHY_LINES = 4
 # A saving range narrower than this share of the figure would print as no range.
-_VISIBLE_SPREAD = 0.01
+_VISIBLE_RANGE = 0.01
 
 
 class Places:
@@ -86,9 +86,9 @@ def saving_text(page: Page, finding: Finding) -> str:
     elif saving.us_per_step <= 0:
         return page.say("ui.saving.nothing")
     else:
-        spread = (saving.high_us_per_step - saving.low_us_per_step) / 2
-        visible = spread > _VISIBLE_SPREAD * saving.us_per_step
-        amount = page.say("ui.saving.saves_within" if visible else "ui.saving.saves", us=us, spread=format_us(spread))
+        low, high = max(0.0, saving.low_us_per_step), saving.high_us_per_step
+        wide = high - low > _VISIBLE_RANGE * saving.us_per_step
+        amount = page.say("ui.saving.saves", us=format_us_range(low, high) if wide else us)
     return amount + pad(format_pct(max(0.0, saving.share)), _SHARE_CELLS, right=True)
 
 

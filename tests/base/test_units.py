@@ -2,7 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from npu_advisor.base.units import format_bytes, format_count, format_field, format_pct, format_us, parse_quantity
+from npu_advisor.base.units import (
+    format_bytes,
+    format_count,
+    format_field,
+    format_pct,
+    format_us,
+    format_us_range,
+    parse_quantity,
+)
 
 
 @pytest.mark.parametrize(
@@ -75,3 +83,9 @@ def test_quantities() -> None:
     for text, unit in (("5ms", "bytes"), ("many", "us"), ("3%", "")):
         with pytest.raises(ValueError, match=r"not a number|unknown unit"):
             parse_quantity(text, unit)
+
+
+def test_a_range_has_one_unit():
+    assert format_us_range(3530, 8910) == "3.53-8.91 ms"
+    assert format_us_range(0, 12.34) == "0-12.3 us"
+    assert format_us_range(900, 1100) == "0.900-1.10 ms"

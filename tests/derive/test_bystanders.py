@@ -47,3 +47,16 @@ def test_a_function_is_named_by_the_line_that_calls_it_and_speaks_for_what_it_co
     assert [(item.name, str(item.frame)) for item in found if item.name == "update"] == [
         ("update", "/home/u/main.py(373): train")
     ]
+
+
+def test_equal_durations_with_different_reasons_are_no_contest():
+    """One call over a computing device, one of the same length over a communicating one."""
+    ops = [
+        {"name": "ProfilerStep#1", "track": MAIN, "at": 0, "us": 1000},
+        *({"name": "work", "track": MAIN, "at": at, "us": 300, "stack": "/home/u/main.py(9): f"} for at in (100, 600)),
+    ]
+    kernels = [{"name": "a", "type": "A", "track": STREAM, "at": 50, "us": 450, "step_id": 1}]
+    comms = [{"name": "hcom_allReduce", "track": STREAM, "at": 500, "us": 450, "step_id": 1}]
+    found = bystanders(derive(profile(tracks=TRACKS, ops=ops, kernels=kernels, comms=comms)))
+    assert [(item.name, item.duration_us) for item in found] == [("work", 600)]
+    assert "100 %" in found[0].reason.en

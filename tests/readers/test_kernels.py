@@ -179,11 +179,14 @@ def test_trace_alone(tmp_path: Path) -> None:
 
 def test_old_column_names_numbers_and_spreadsheet_marks(tmp_path: Path) -> None:
     head = ["Step ID", "Op Name", "OP Type", "Task Type", "Task Start Time(us)", "Task Duration(us)", "Device_id"]
-    rows = [[2, "mm", "MatMul", "AICPU", 1695115378713661, 496.8508, 0], ["", "mm", "MatMul", "AI CPU", "1695.5", 1, 0]]
+    rows = [
+        [2, "mm", "MatMul", "AICPU", 1695115378713661, 496.8508, 0],
+        ["", "mm", "MatMul", "AI CPU", "1695115378713660.5", 1, 0],
+    ]
     path = write_csv(tmp_path, "op_summary_1.csv", head, rows, bom=True)
     path.write_bytes(path.read_bytes() + b"\r\n\t\r\n")
     read = profile(path)
-    assert read.kernels["start_ns"].tolist() == [1695500, 1695115378713661000]
+    assert read.kernels["start_ns"].tolist() == [1695115378713660500, 1695115378713661000]
     assert read.kernels["dur_ns"].tolist() == [1000, 496851] and read.kernels["step_id"].tolist() == [-1, 2]
     assert list(read.kernels["core"].unique()) == ["AI_CPU"] and read.info.form == "csv"
 

@@ -101,6 +101,10 @@ ENGINE: dict[str, tuple[str, str]] = {
         "upper bound, not replayed: some host events lost their times",
         "上限值，未重放：部分 host 事件的时间丢失",
     ),
+    "saving.failed": (
+        "upper bound, not replayed: the replay failed ({error})",
+        "上限值，未重放：重放失败（{error}）",
+    ),
     "saving.cycle": (
         "upper bound, not replayed: the recorded times contradict each other",
         "上限值，未重放：采集的时间相互矛盾",

@@ -148,7 +148,6 @@ REPORTS: dict[str, tuple[str, str]] = {
     "ui.severity.info": ("INFO", "提示"),
     "ui.saving.bound": ("at most {us}", "至多 {us}"),
     "ui.saving.saves": ("saves {us}", "可省 {us}"),
-    "ui.saving.saves_within": ("saves {us} ± {spread}", "可省 {us} ± {spread}"),
     "ui.saving.nothing": ("saves nothing now", "目前不省时间"),
     "ui.finding.why": ("why", "原因"),
     "ui.finding.fix": ("fix", "建议"),
