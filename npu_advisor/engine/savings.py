@@ -83,6 +83,9 @@ def _why_not(profile: Profile) -> Text | None:
         return say("saving.no_links")
     if (kernels["launch_ns"] >= 0).mean() < MIN_LAUNCHES:
         return say("saving.no_links")
+    # Without the CANN lane (Level0 text) blocking calls are invisible: the replay holds where the device would move.
+    if not len(profile.table("apis")):
+        return say("saving.no_calls")
     if any((profile.table(name)["start_ns"] < 0).any() for name in needed):
         return say("saving.lost_times")
     return None

@@ -12,6 +12,8 @@ from npu_advisor.report.options import Options
 # Times are exact to the ns, shares and other figures to nine significant digits.
 _US_DECIMALS = 3
 _DIGITS = 9
+# Times by owner and by rank.
+_TIMES_BY_NAME = ("idle_owners", "saving_by_rank")
 
 
 def render_json(report: Report, options: Options | None = None) -> str:  # noqa: ARG001 (every renderer takes options)
@@ -58,14 +60,16 @@ def report_schema() -> dict[str, Any]:
 
 def _rounded(value: Any, key: str = "") -> Any:
     if isinstance(value, dict):
-        inherited = key if key.endswith("_us") or key == "idle_owners" else ""
+        inherited = key if _is_time(key) else ""
         return {name: _rounded(item, inherited or name) for name, item in value.items()}
     if isinstance(value, list):
         return [_rounded(item, key) for item in value]
     if isinstance(value, float):
         if not math.isfinite(value):
             return None
-        if key.endswith(("_us", "_us_per_step")) or key == "idle_owners":
-            return round(value, _US_DECIMALS)
-        return float(f"{value:.{_DIGITS}g}")
+        return round(value, _US_DECIMALS) if _is_time(key) else float(f"{value:.{_DIGITS}g}")
     return value
+
+
+def _is_time(key: str) -> bool:
+    return key.endswith(("_us", "us_per_step")) or key in _TIMES_BY_NAME

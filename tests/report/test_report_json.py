@@ -6,7 +6,8 @@ import math
 import pytest
 from report.samples import REPORTS, finding, read_line, rich_report
 
-from npu_advisor.base.terms import Severity
+from npu_advisor.base.terms import Basis, Severity
+from npu_advisor.findings import Saving
 from npu_advisor.report.json import load_report, render_json, report_schema
 from npu_advisor.report.options import Options
 from npu_advisor.report.terminal import render_terminal
@@ -160,3 +161,16 @@ def test_schema_check_can_fail():
     data = strict(render_json(rich_report()))
     del data["findings"][0]["message"]
     assert not fits(data, schema, schema)
+
+
+def test_long_times_keep_their_nanoseconds():
+    """A recording of an hour has ten digits of microseconds before the point."""
+    us = 3_600_000_123.456
+    saving = Saving(
+        us_per_step=us, low_us_per_step=us, high_us_per_step=us, joint_us_per_step=us, share=1.0, basis=Basis.MEASURED
+    )
+    long = finding("x-y", Severity.HIGH, saving=saving, saving_by_rank={"0": us}, recorded_us=us)
+    data = strict(render_json(rich_report().model_copy(update={"findings": [long]})))["findings"][0]
+    figures = [data["recorded_us"], data["saving_by_rank"]["0"]]
+    figures += [value for name, value in data["saving"].items() if name.endswith("us_per_step")]
+    assert figures == [us] * 6

@@ -97,6 +97,10 @@ ENGINE: dict[str, tuple[str, str]] = {
         "upper bound, not replayed: host and device are not linked in this profile",
         "上限值，未重放：该 profile 中 host 与 device 没有关联",
     ),
+    "saving.no_calls": (
+        "upper bound, not replayed: no CANN calls were recorded, so what blocks the host is not known",
+        "上限值，未重放：未采集 CANN 接口，无法得知 host 被何处阻塞",
+    ),
     "saving.lost_times": (
         "upper bound, not replayed: some host events lost their times",
         "上限值，未重放：部分 host 事件的时间丢失",
