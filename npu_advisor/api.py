@@ -62,7 +62,12 @@ def analyze(
         replay=priced.replay,
         saving=priced.saving,
         findings=priced.findings,
-        not_the_cause=[item for profile in profiles for item in summary.not_the_cause(profile, roots, priced.findings)],
+        not_the_cause=[
+            # Rules that were left out might blame what looks harmless.
+            item
+            for profile in ([] if select or ignore else profiles)
+            for item in summary.not_the_cause(profile, roots, priced.findings)
+        ],
         rules=summary.outcomes([outcomes for _, outcomes in results]),
         diagnostics=[remark for profile in profiles for remark in summary.remarks(profile)],
         profiler_call=summary.profiler_call(results),

@@ -1,11 +1,11 @@
-"""Every case of every shipped rule's ``.test.yaml``, one test each."""
+"""Every case of every shipped rule's ``.test.yaml``, one test each; and what rules say together on whole profiles."""
 
 from __future__ import annotations
 
 import pytest
-from places import PROFILES
+from places import DEMO, PROFILES, needs_profiles
 
-from npu_advisor import load_profile, load_rules
+from npu_advisor import analyze, load_profile, load_rules
 from npu_advisor.api import finish
 from npu_advisor.engine.pricing import price
 from npu_advisor.engine.run import RuleResult
@@ -42,3 +42,18 @@ def test_a_case_holds(rule: Rule, case: Case) -> None:
     if result.status == "skipped":
         pytest.skip(result.message)
     assert result.status == "passed", result.message
+
+
+def test_without_all_rules_nothing_is_called_harmless() -> None:
+    """The optimizer step of the demo is long under a busy device, and costs: only its rule knows."""
+    assert analyze(DEMO, select=["memory-*"]).not_the_cause == []
+
+
+@needs_profiles
+def test_level0_is_told_apart_from_nobody_being_late() -> None:
+    """Two of eight ranks at Level0: the wait for another one looks like communication."""
+    found = {finding.rule_id: finding for finding in analyze(PROFILES / "npu-alexnet-db-l0").findings}
+    assert found["comm-outlasts-compute"].suggestions[0].after == "profiler_level=Level1"
+    # Its database does hold CANN calls, and the rules on syncs looked.
+    assert "dispatch-sync-in-step" in found
+    assert "could not look" not in found["profile-level0"].message.en

@@ -112,6 +112,26 @@ def test_a_replay_that_is_not_believed_is_withheld(
     assert report.saving.basis is Basis.UPPER_BOUND
 
 
+def test_a_replay_that_fails_half_way_leaves_no_figure_behind(
+    generated: Generated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    price, calls = Replayer.price, []
+
+    def failing(self: Replayer, edits: object) -> float:
+        calls.append(edits)
+        if len(calls) > 5:
+            raise ValueError("half way")
+        return price(self, edits)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Replayer, "price", failing)
+    report = analyze(generated(TWINS["one card"]))
+    told = [finding.saving for finding in report.findings if finding.saving]
+    assert told
+    assert {saving.basis for saving in told} == {Basis.UPPER_BOUND}
+    assert all(saving.assumes and "half way" in saving.assumes.en for saving in told)
+    assert report.saving.joint_us_per_step <= sum(saving.us_per_step for saving in told) + 1e-6
+
+
 def test_a_recording_that_is_partly_anchored_gives_a_range(
     generated: Generated, report_of: ReportOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:

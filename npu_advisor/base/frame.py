@@ -28,7 +28,7 @@ class Frame:
         return f"{self.path}({self.line}): {self.function}" if self.function else f"{self.path}:{self.line}"
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=4096)
 def parse_frame(text: str) -> Frame | None:
     """The frame that ``text`` prints (``a.py(3): f`` or ``a.py:3``), or None when it is not one."""
     text = text.strip()
@@ -74,7 +74,6 @@ def is_user_relative(path: str) -> bool:
     return path[:-3] not in sys.stdlib_module_names
 
 
-@lru_cache(maxsize=65536)
 def user_frame(stack: str) -> Frame | None:
     """The innermost frame of ``stack`` that is the user's code, or None."""
     for text in split_stack(stack):

@@ -38,8 +38,8 @@ def introduce(profiles: Sequence[Profile]) -> None:
         profile.peers = others if one_run else []
         if not profile.peers:
             profile.absent["profile.others_kernel_us"] = say("absent.one_rank")
-            if profile.has("comms") and not profile.has("comm_tasks"):
-                profile.absent["exposed.peer"] = say("absent.comm_tasks")
+        if profile.has("comms") and not profile.has("comm_tasks"):
+            profile.absent["exposed.peer"] = say("absent.comm_tasks")
         untold = [name for name in SETTINGS if name not in switches(profile.info)]
         profile.absent.update({f"profile.{name}": say("absent.settings") for name in untold})
 

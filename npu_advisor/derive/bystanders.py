@@ -1,7 +1,8 @@
 """What looks slow on the host but is not the cause: long events whose time the device does not lose.
 
 An event qualifies when it lasts at least 5 % of its step and the device is idle during at most a twentieth of it and
-under 0.5 % of the step.  The outermost such event speaks for what it contains: a Python function for the ops it runs.
+under 0.5 % of the step.  Steps whose device records are not complete tell nothing.  The outermost such event speaks for
+what it contains: a Python function for the ops it runs.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Bystander(NamedTuple):
 def bystanders(profile: Profile, limit: int = 5) -> list[Bystander]:
     """The longest bystanders of a linked profile with a trace, at most ``limit``, longest first."""
     steps = profile.table("steps")
-    if not profile.has("ops") or not len(steps) or not profile.has("kernels"):
+    whole = int(steps["complete"].sum())
+    if not profile.has("ops") or not whole or not profile.has("kernels"):
         return []
     device = {name: profile.table(name) for name in ("kernels", "comms")}
     busy = {name: union(tasks["start_ns"], tasks["end_ns"]) for name, tasks in device.items()}
@@ -57,7 +59,7 @@ def bystanders(profile: Profile, limit: int = 5) -> list[Bystander]:
             frames_of[key] = frame
             found.setdefault(key, []).append((float(table["dur_us"][row]), _reason(busy, table, row)))
     made = [
-        Bystander(label, frames_of[label, place], sum(us for us, _ in parts) / len(steps), parts[-1][1])
+        Bystander(label, frames_of[label, place], sum(us for us, _ in parts) / whole, parts[-1][1])
         for (label, place), parts in ((key, sorted(parts, key=lambda part: part[0])) for key, parts in found.items())
     ]
     return sorted(made, key=lambda item: -item.duration_us)[:limit]
@@ -74,6 +76,7 @@ def _outermost(profile: Profile, table: Table) -> Ints:
     long_ = table["dur_ns"] >= MIN_STEP_SHARE * step_ns
     harmless = (lost <= MAX_IDLE_OF_EVENT * table["dur_ns"]) & (lost <= MAX_IDLE_OF_STEP * step_ns)
     good = long_ & harmless & _eligible(table) & (table["dur_ns"] < 0.98 * step_ns)
+    good &= (step >= 0) & steps["complete"][np.maximum(step, 0)]
     tree = nesting_of(profile, table.spec.name)
     nearest = tree.inherit(np.where(good, np.arange(len(table)), -1))
     above = np.where(tree.parent >= 0, nearest[np.maximum(tree.parent, 0)], -1)

@@ -66,8 +66,8 @@ def exposed(profile: Profile) -> Table:
         "source": comms.strings("source")[comm],
         "source_how": comms.strings("source_how")[comm],
     }
-    # Without sub-tasks and other ranks nobody can say whether a rank was waited for.
-    if not len(comms) or len(profile.table("comm_tasks")) or profile.peers:
+    # Without sub-tasks only a slower rank among those read is known; any other may have been waited for unseen.
+    if not len(comms) or len(profile.table("comm_tasks")) or (peer >= 0).any():
         columns["peer"] = peer
     return Table.build("exposed", columns, profile.rank)
 

@@ -47,7 +47,7 @@ class RawFinding:
     """One final row of a rule, not priced yet.
 
     ``members`` is a table and the ascending positions of the rows behind the finding (of the table with most of them,
-    where several were stacked: ``members_by_table`` has all); ``covered`` the time that ``cover`` found under them;
+    where several were stacked); ``covered`` the time that ``cover`` found under them;
     ``group_key`` what the row was grouped by, without step and line.
     """
 
@@ -61,7 +61,6 @@ class RawFinding:
     source: str | None
     how: str | None
     members: tuple[str, Array]
-    members_by_table: dict[str, Array]
     covered: Spans
     covered_by: dict[str, Spans]
     fix: RawFix | None
@@ -189,7 +188,6 @@ class _Findings:
             source=source,
             how=None if source is None else self._how(row, source),
             members=max(by_table.items(), key=lambda item: len(item[1])),
-            members_by_table=by_table,
             covered=self._claimed(covered_by),
             covered_by=covered_by,
             fix=self._fix(row, by_table),

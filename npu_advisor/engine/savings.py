@@ -207,7 +207,7 @@ def _everywhere(entry: _Entry, replayer: Replayer) -> None:
 def _price(replayer: Replayer, entries: list[_Entry], found: Savings) -> None:
     expected = [entry.edit("expected") for entry in entries]
     everything = replayer.price(expected) / 1000.0
-    found.joint_us = max(found.joint_us, everything)
+    priced: dict[int, Saving] = {}
     for number, entry in enumerate(entries):
         others = expected[:number] + expected[number + 1 :]
         part = everything - replayer.price(others) / 1000.0 if others else everything
@@ -217,7 +217,7 @@ def _price(replayer: Replayer, entries: list[_Entry], found: Savings) -> None:
             step_us = float(profile.table("steps")["dur_us"].mean())
             if replayer.anchored_share > RANGE_ANCHORED:
                 found.ranged.add(id(raw))
-            found.by_finding[id(raw)] = Saving(
+            priced[id(raw)] = Saving(
                 us_per_step=max(us, 0.0),
                 low_us_per_step=max(min(ends), 0.0),
                 high_us_per_step=max(max(ends), 0.0),
@@ -226,6 +226,9 @@ def _price(replayer: Replayer, entries: list[_Entry], found: Savings) -> None:
                 basis=Basis.REPLAYED,
                 assumes=_assumes(replayer),
             )
+    # All or nothing: beside bounds, a joint figure would count the same time twice.
+    found.by_finding |= priced
+    found.joint_us = max(found.joint_us, everything)
 
 
 def _assumes(replayer: Replayer) -> Text:

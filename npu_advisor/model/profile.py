@@ -110,16 +110,18 @@ class Profile:
     def missing(self, table: str, column: str = "") -> Missing | None:
         """None when the table (and column) is there; otherwise why it is not and how to record it."""
         spec = SCHEMA[table]
-        for name in (table, f"{table}.{column}"):
-            if name in self.absent:
-                return Missing(name, self.absent[name], spec.needs)
+        entry = spec.column(column) if column else None
+        if table in self.absent:
+            return Missing(table, self.absent[table], spec.needs)
+        if f"{table}.{column}" in self.absent:
+            enable = (entry.needs if entry else "") or spec.needs
+            return Missing(f"{table}.{column}", self.absent[f"{table}.{column}"], enable)
         if not self.has(table):
             reason = Text(
                 en=f"this profile has no {spec.called[0]} (from {spec.files})",
                 zh=f"该 profile 中没有{spec.called[1]}（来自 {spec.files}）",
             )
             return Missing(table, reason, spec.needs)
-        entry = spec.column(column) if column else None
         if entry is None or entry.optional or column in self.table(table).present:
             return None
         reason = Text(en=f"column {table}.{column} is not in this profile", zh=f"该 profile 中没有列 {table}.{column}")

@@ -18,7 +18,7 @@ from npu_advisor.readers.comm import communication_row, read_json
 from npu_advisor.readers.csvfile import CsvFile, read_csv
 from npu_advisor.readers.info import whole
 from npu_advisor.readers.notes import Notes, UnreadableFileError
-from npu_advisor.readers.numbers import DAY_NS, Float
+from npu_advisor.readers.numbers import DAY_NS, Float, Int
 from npu_advisor.readers.tables import LEDGER_TITLES, ledger_columns
 from npu_advisor.readers.trace_tables import Columns
 
@@ -42,10 +42,14 @@ def cluster_ranks(files: Mapping[str, Path]) -> list[int]:
     return sorted(ranks)
 
 
-def _rank_rows(path: Path, notes: Notes) -> tuple[CsvFile, Any]:
-    """The rows of single ranks (others sum up pipeline stages), and their ranks."""
+def _rank_rows(path: Path, notes: Notes) -> tuple[CsvFile, Int]:
+    """The rows of single ranks, and their ranks."""
     wanted = {"type": ("Type",), "rank": ("Index",), **LEDGER_TITLES}
-    file = read_csv(path, wanted, ("rank", "compute_us"), notes)
+    return of_ranks(read_csv(path, wanted, ("rank", "compute_us"), notes))
+
+
+def of_ranks(file: CsvFile) -> tuple[CsvFile, Int]:
+    """The rows of single ranks (others sum up pipeline stages) by ``rank`` and maybe ``type``, and their ranks."""
     ranks = file.ints("rank")
     mine = ranks >= 0
     if "type" in file:

@@ -24,7 +24,7 @@ from npu_advisor.readers.trace_tables import Columns, Trace
 
 _STEP = re.compile(r"^step(\d{1,9})$")
 _PAIR = re.compile(r"^(\d{1,9})-(\d{1,9})$")
-_TOTAL = "Total Op Info"
+TOTAL = "Total Op Info"
 _MB = 1e6
 # Beyond this a number is damage, and turning it into another unit would overflow.
 _LARGEST = 1e300
@@ -55,7 +55,7 @@ def _entries(loaded: Any) -> Iterator[tuple[int, str, str, dict[str, Any]]]:
         number = int(found[1]) if found else -1
         for kind, ops in kinds.items() if isinstance(kinds, dict) else ():
             for op, info in ops.items() if isinstance(ops, dict) else ():
-                if op != _TOTAL and isinstance(info, dict):
+                if op != TOTAL and isinstance(info, dict):
                     yield number, kind, op, info
 
 
@@ -78,7 +78,7 @@ def read_communication(path: Path) -> pd.DataFrame:
 def communication_row(op: str, kind: str, step: int, info: Mapping[str, Any]) -> dict[str, Any] | None:
     """One operation as ``read_communication`` gives it; None for an entry without times."""
     times = info.get("Communication Time Info")
-    if not isinstance(times, dict) or op == _TOTAL:
+    if not isinstance(times, dict) or op == TOTAL:
         return None
     name, _, group = op.partition("@")
     start = ns_from_any(times.get("Start Timestamp(us)"))

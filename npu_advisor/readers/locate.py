@@ -19,6 +19,7 @@ from npu_advisor.readers.info import rank_in_name, rank_of
 from npu_advisor.readers.msprof import OUTPUT as MSPROF_OUTPUT
 from npu_advisor.readers.msprof import PROF, MsprofFiles, device_info, msprof_below, msprof_files
 from npu_advisor.readers.notes import Notes, UnreadableFileError, some
+from npu_advisor.readers.sqlite_cluster import database_ranks
 from npu_advisor.readers.sqlite_file import is_database
 from npu_advisor.readers.trace_blocks import trace_form
 
@@ -42,6 +43,7 @@ _ROLES: dict[str, str] = {
     "db": r"ascend_(pytorch|mindspore)_profiler(_\d+)?\.db",
 }
 _ANALYSIS = {"analysis": r"(analysis|communication_analyzer)\.db"}
+CLUSTER_DB = "cluster_analysis.db"
 _INFO_ROLES = {"info": r"profiler_info(_\d+)?\.json", "metadata": r"profiler_metadata\.json"}
 # One of these makes a folder a profile; the others alone may be anything.
 _TELLING = ("trace", "kernel_details", "operator_details", "step_trace", "operator_memory", "memory_record", "db")
@@ -117,6 +119,8 @@ def raw_folders(path: Path) -> list[Path]:
 
 def _one_file(path: Path) -> list[RankSource]:
     name = path.name.lower()
+    if name == CLUSTER_DB:
+        return _cluster(path, {CLUSTER_DB: path})
     if name.endswith(".db"):
         return [_one_database(path)]
     if path.name in CLUSTER_ROLES.values() and (ranks := _cluster(path, {path.name: path})):
@@ -133,11 +137,17 @@ def _one_file(path: Path) -> list[RankSource]:
 def _cluster(folder: Path, files: Mapping[str, Path]) -> list[RankSource]:
     """One source for every rank that the cluster tool's output speaks of."""
     roles = {role: files[name] for role, name in CLUSTER_ROLES.items() if name in files}
-    if not roles:
+    form: Form = "csv"
+    ranks, database, notes = cluster_ranks(roles), files.get(CLUSTER_DB), Notes()
+    if database is not None and ranks and "cluster_step_trace" in roles:
+        notes.say("duplicate_export_forms", "info", database.name)
+    elif database is not None and ((told := database_ranks(database)) or not ranks):
+        # One that tells of no rank is read all the same, to say what is wrong with it.
+        roles, form, ranks = {"cluster_db": database}, "db", told or [-1]
+    if not ranks:
         return []
-    notes = Notes()
     notes.say("ledger_only", "warning", next(iter(roles.values())).name)
-    sources = [RankSource(folder, folder, roles, "csv", rank) for rank in cluster_ranks(roles)]
+    sources = [RankSource(folder, folder, roles, form, rank) for rank in ranks]
     return [replace(source, remarks=tuple(notes)) for source in sources[:1]] + sources[1:]
 
 

@@ -29,6 +29,7 @@ from npu_advisor.readers.msprof import put_iterations, read_iterations
 from npu_advisor.readers.notes import Notes, UnreadableFileError, some
 from npu_advisor.readers.numbers import Int
 from npu_advisor.readers.sqlite import read_database
+from npu_advisor.readers.sqlite_cluster import read_cluster_database
 from npu_advisor.readers.tables import READERS, read_frees
 from npu_advisor.readers.timeline import lose_strays
 from npu_advisor.readers.trace import KinetoTraceError, read_trace
@@ -70,10 +71,11 @@ class _Rank:
     def read(self) -> Profile:
         source = self.source
         info = read_info(str(source.path), source.form, source.rank_hint, source.files, self.notes)
-        if source.form == "db":
+        database = source.form == "db" and "cluster_db" not in source.files
+        if database:
             info = self._database(info)
         self._remark_on_input(info)
-        if source.form == "db":
+        if database:
             return self._finished(info)
         if source.form == "kineto":
             return self._finished(self._kineto(info))
@@ -194,6 +196,8 @@ class _Rank:
         files = self.source.files
         if "cluster_step_trace" in files:
             self._simple("cluster_step_trace", "step_trace", lambda path, notes: read_ledger(path, rank, notes))
+        if "cluster_db" in files:
+            self._cluster_database(files["cluster_db"], rank)
         path = files.get("cluster_communication")
         if path is None:
             return
@@ -208,6 +212,18 @@ class _Rank:
         comms, _ = comm_table(None, None, reported, self.notes)
         if comms is not None:
             self.columns["comms"] = comms
+
+    def _cluster_database(self, path: Path, rank: int) -> None:
+        try:
+            found = read_cluster_database(path, rank, self.notes)
+        except UnreadableFileError as error:
+            self._give_up(path, error.reason, "step_trace", "comms")
+            return
+        finally:
+            self._finish(path)
+        self.read_any = self.read_any or bool(found.columns)
+        self.columns.update(found.columns)
+        self.absent.update(found.absent)
 
     def _steps_of_ledger(self) -> None:
         """Where only the writer's own ledger tells of the steps, that is what there is to show."""

@@ -19,7 +19,7 @@ _MB = 1e6
 # The starts here and in the database differ by a shift of some 20 us; one operation is never repeated so soon.
 _NEAR_NS = 1_000_000
 _SPLIT = {"transit_us": 1, "wait_us": 2, "sync_us": 3, "idle_us": 4}
-_LEDGER = {
+LEDGER = {
     "compute_us": "computing",
     "exposed_comm_us": "communication_not_overlapped",
     "overlapped_us": "overlapped",
@@ -31,22 +31,22 @@ _LEDGER = {
 }
 
 
-def _steps(values: list[str]) -> Int:
+def step_numbers(values: list[str]) -> Int:
     """``step50``, ``50`` and ``50.0`` -> 50; -1 for anything else."""
     return integers([re.sub(r"^step", "", value) for value in values])
 
 
 def read_step_ledger(db: Database, device: int, notes: Notes) -> Columns | None:
     """``step_trace`` from StepTraceTime, for one device where rows name devices; None without rows."""
-    rows = db.texts("StepTraceTime", "deviceId", "step", *_LEDGER.values())
+    rows = db.texts("StepTraceTime", "deviceId", "step", *LEDGER.values())
     if device >= 0:
         rows = [row for row in rows if row[0].strip() in ("", str(device))]
     if not rows:
         return None
     cells = pd.DataFrame(rows, dtype=object)
-    columns: Columns = {"step_id": _steps(list(cells[1]))}
+    columns: Columns = {"step_id": step_numbers(list(cells[1]))}
     negative = []
-    for place, (name, title) in enumerate(_LEDGER.items(), start=2):
+    for place, (name, title) in enumerate(LEDGER.items(), start=2):
         if not db.has("StepTraceTime", title):
             continue
         values = floats(cells[place].to_numpy(object))
@@ -67,7 +67,9 @@ def read_reported(db: Database) -> pd.DataFrame | None:
         return None
     cells = pd.DataFrame(rows, dtype=object)
     number = {place: floats(cells[4 + place].to_numpy(object)) for place in range(len(times))}
-    frame = pd.DataFrame({"name": cells[0], "group": cells[1], "kind": cells[2], "step_id": _steps(list(cells[3]))})
+    frame = pd.DataFrame(
+        {"name": cells[0], "group": cells[1], "kind": cells[2], "step_id": step_numbers(list(cells[3]))}
+    )
     start, elapsed = number[0] * 1000.0, number[1] * 1e6
     frame["start_ns"] = _whole(start, -1)
     frame["dur_ns"] = _whole(elapsed, 0)
@@ -117,7 +119,7 @@ def read_link_traffic(db: Database) -> Columns | None:
             [f"{op}@{group}" if group else op for op, group in zip(cells[0], cells[1], strict=True)], object
         ),
         "kind": cells[2].to_numpy(object),
-        "step_id": _steps(list(cells[3])),
+        "step_id": step_numbers(list(cells[3])),
         "src": np.array([int(text) for text in cells[4]], np.int64),
         "dst": np.array([int(text) for text in cells[5]], np.int64),
         "transport": cells[6].to_numpy(object),

@@ -94,11 +94,11 @@ class Database:
         rows = self._rows(table, [_whole(name), "COUNT(*)"], "1 GROUP BY 1") if name else iter(())
         return {number: count for part in rows for number, count in part if number >= 0}
 
-    def texts(self, table: str, *columns: str) -> list[tuple[str, ...]]:
+    def texts(self, table: str, *columns: str, where: str = "") -> list[tuple[str, ...]]:
         """Rows of a small table as texts; "" where there is no value or no such column."""
         names = [self._column(table, column) for column in columns]
         query = [f"IFNULL(CAST({_quoted(name)} AS TEXT), '')" if name else "''" for name in names]
-        return list(chain.from_iterable(self._rows(table, query, ""))) if any(names) else []
+        return list(chain.from_iterable(self._rows(table, query, where))) if any(names) else []
 
     def enum(self, table: str) -> dict[int, str]:
         """A small table of (id, name)."""

@@ -93,6 +93,8 @@ def saving_text(page: Page, finding: Finding) -> str:
 
 
 def _figure(finding: Finding) -> str:
+    if finding.category == "profile":  # its values are settings and totals of the whole recording
+        return ""
     for name, value in finding.values.items():
         if name.endswith("_bytes") and isinstance(value, (int, float)) and not isinstance(value, bool):
             return format_bytes(value)

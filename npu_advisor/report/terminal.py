@@ -20,6 +20,8 @@ from npu_advisor.report.verdict import is_calm, verdict
 
 _SHOWN_FINDINGS = 10
 _SHOWN_FRAMES = 3
+# From this ratio of the joint saving to the sum of the single ones the report says why it is more.
+_MORE_TOGETHER = 1.05
 
 
 def render_terminal(report: Report, options: Options) -> str:
@@ -71,11 +73,25 @@ def _add_findings(page: Page, report: Report, places: Places, scope: set[str], c
 def _add_count(page: Page, report: Report, count: int) -> None:
     priced = report.saving.joint_us_per_step > 0
     bound = report.saving.basis is Basis.UPPER_BOUND
-    key = "ui.count." + ("" if not priced else "joint_" if bound else "replayed_") + ("one" if count == 1 else "many")
+    kind = "" if not priced else "joint_" if bound else "replayed_small_" if _small_counts(report) else "replayed_"
     fields = {"n": count, "us": format_us(report.saving.joint_us_per_step), "share": format_pct(report.saving.share)}
-    for line in wrap(page.say(key, **fields), page.width - 2):
+    text = page.say(f"ui.count.{kind}{'one' if count == 1 else 'many'}", **fields)
+    if priced and not bound and report.saving.joint_us_per_step > _MORE_TOGETHER * _one_by_one(report):
+        text += page.gap + page.say("ui.count.more_together")
+    for line in wrap(text, page.width - 2):
         page.add((" " + line, STRONG))
     page.blank()
+
+
+def _small_counts(report: Report) -> bool:
+    """Whether a finding without a severity of its own has a part in the joint saving."""
+    small = (finding.saving for finding in report.findings if finding.severity is Severity.INFO)
+    return any(saving is not None and saving.joint_us_per_step > 0 for saving in small)
+
+
+def _one_by_one(report: Report) -> float:
+    """What the findings save each alone, in us per step, added up."""
+    return sum(finding.saving.us_per_step for finding in report.findings if finding.saving is not None)
 
 
 def _add_folded(page: Page, findings: list[Finding], worth: list[Finding], shown: int) -> None:

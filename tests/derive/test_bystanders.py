@@ -37,6 +37,17 @@ def test_the_same_step_over_an_idle_device_is_not_excused():
     assert "SGD.step" not in {item.name for item in bystanders(recorded(busy_until=120))}
 
 
+def test_a_step_whose_kernels_were_lost_excuses_nothing():
+    ops = [{"name": f"ProfilerStep#{number}", "track": MAIN, "at": 1000 * number, "us": 1000} for number in (1, 2)] + [
+        {"name": "Optimizer.step#SGD.step", "track": MAIN, "at": at, "us": 300} for at in (1100, 2100)
+    ]
+    kernel = {"name": "a", "type": "A", "track": STREAM, "at": 1050, "us": 900, "step_id": 1}
+    found = bystanders(derive(profile(tracks=TRACKS, ops=ops, kernels=[kernel])))
+    assert [(item.name, item.duration_us, item.reason.en) for item in found] == [
+        ("SGD.step", 300.0, "the device computes during 100 % of it")
+    ]
+
+
 def test_a_short_event_is_not_worth_a_word():
     assert "SGD.step" not in {item.name for item in bystanders(recorded(optimizer=30))}
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from report.samples import REPORTS, finding, ranks_report, read_line, rich_report, window_report
+from report.samples import REPORTS, bound, finding, ranks_report, read_line, rich_report, window_report
 from rich.cells import cell_len
 
 from npu_advisor.base.terms import Basis, Severity
@@ -103,6 +103,25 @@ def test_a_replayed_saving_carries_its_spread_and_zero_says_so():
     text = render(rich_report().model_copy(update={"findings": [replayed, nothing], "saving": joint}))
     assert "saves 14.7-15.7 ms" in text and "saves nothing now" in text
     assert "2 findings; all fixed together save 15.2 ms of the step (12.7 %)." in text
+
+
+def test_what_is_small_alone_but_counts_in_the_total_is_said():
+    saving = bound(1_000.0).model_copy(update={"basis": Basis.REPLAYED})
+    small = saving.model_copy(update={"us_per_step": 0.0, "share": 0.0})
+    found = [finding("a-b", Severity.LOW, saving=saving), finding("c-d", Severity.INFO, saving=small)]
+    joint = JointSaving(joint_us_per_step=2_000.0, share=0.0167, basis=Basis.REPLAYED)
+    text = " ".join(render(rich_report().model_copy(update={"findings": found, "saving": joint})).split())
+    assert "1 finding; fixed together with those below 0.5 % it saves 2.00 ms of the step (1.7 %)." in text
+    assert "More than one by one" in text
+    alone = joint.model_copy(update={"joint_us_per_step": 1_000.0})
+    text = render(rich_report().model_copy(update={"findings": found[:1], "saving": alone}))
+    assert "1 finding; its fix saves 1.00 ms" in text and "More than" not in text
+
+
+def test_a_finding_on_the_recording_has_no_figure():
+    found = finding("profile-x", Severity.INFO, values={"peak_allocated_bytes": 2**30})
+    text = render(rich_report().model_copy(update={"findings": [found]}), show_all=True)
+    assert "Something happens" in text and "1,024 MB" not in text and "1.00 ms\n" not in text
 
 
 def test_a_finding_about_memory_shows_bytes_and_no_bound():

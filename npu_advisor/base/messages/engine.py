@@ -78,8 +78,8 @@ ENGINE: dict[str, tuple[str, str]] = {
         "所示时间全部消失，且其他部分不变慢",
     ),
     "saving.replayed": (
-        "replayed with the fix on every rank that shows the finding; other times stay as recorded",
-        "在出现该问题的所有卡上应用修改后重放得到；其余耗时保持采集值",
+        "replayed with the fix on every rank that was read; other times stay as recorded",
+        "在已读取的所有卡上应用修改后重放得到；其余耗时保持采集值",
     ),
     "saving.symmetric": (
         "replayed; every other rank gets the same fix, so what this rank waits for in collectives stays as recorded",

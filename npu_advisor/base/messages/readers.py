@@ -114,7 +114,7 @@ READERS: dict[str, tuple[str, str]] = {
         "小于零的时间按零计：{columns}",
     ),
     "diag.csv_damaged": (
-        "{dropped} rows do not have the columns of the header and are left out; {kept} rows were read",
+        "rows left out because their columns are not those of the header: {dropped}; rows read: {kept}",
         "{dropped} 行与表头列数不符，已略过；读取了 {kept} 行",
     ),
     "diag.duplicate_export_forms": (

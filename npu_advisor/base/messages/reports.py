@@ -4,7 +4,7 @@ REPORTS: dict[str, tuple[str, str]] = {
     # The verdict.
     "ui.verdict.step": (
         "Step {step} takes {duration}{where} and the device computes for {compute} of it ({share}).",
-        "第 {step} 步耗时 {duration}{where}，设备计算仅占 {compute}（{share}）。",
+        "第 {step} 步耗时 {duration}{where}，设备计算占 {compute}（{share}）。",
     ),
     "ui.verdict.mean": (
         "Steps {step} take {duration} on average{where} and the device computes for {compute} of it ({share}).",
@@ -97,7 +97,7 @@ REPORTS: dict[str, tuple[str, str]] = {
     "ui.piece.waiting": ("waiting for rank {rank}", "等待 {rank} 号卡"),
     "ui.piece.waiting_other": ("waiting for other ranks", "等待其他卡"),
     "ui.piece.communication": ("exposed communication", "未掩盖通信"),
-    "ui.piece.communication_rest": ("rest of communication", "通信其余"),
+    "ui.piece.communication_rest": ("rest of communication", "其余通信"),
     "ui.piece.dispatch": ("idle: dispatch", "空闲：下发"),
     "ui.piece.sync": ("idle: sync", "空闲：同步"),
     "ui.piece.compile": ("idle: compile", "空闲：编译"),
@@ -135,7 +135,19 @@ REPORTS: dict[str, tuple[str, str]] = {
     ),
     "ui.count.replayed_many": (
         "{n} findings; all fixed together save {us} of the step ({share}).",
-        "{n} 项发现，全部修复共省单步 {us}（{share}）。",
+        "{n} 项发现，全部修复单步共省 {us}（{share}）。",
+    ),
+    "ui.count.replayed_small_one": (
+        "1 finding; fixed together with those below 0.5 % it saves {us} of the step ({share}).",
+        "1 项发现，连同低于 0.5 % 的一起修复，单步共省 {us}（{share}）。",
+    ),
+    "ui.count.replayed_small_many": (
+        "{n} findings; fixed together with those below 0.5 % they save {us} of the step ({share}).",
+        "{n} 项发现，连同低于 0.5 % 的一起修复，单步共省 {us}（{share}）。",
+    ),
+    "ui.count.more_together": (
+        "More than one by one, because one hides what another costs.",
+        "多于逐项修复之和，因为各项的代价相互掩盖。",
     ),
     "ui.count.one": ("1 finding.", "1 项发现。"),
     "ui.count.many": ("{n} findings.", "{n} 项发现。"),
@@ -157,7 +169,7 @@ REPORTS: dict[str, tuple[str, str]] = {
     "ui.finding.no_line": ("no line: {reason}", "无代码行：{reason}"),
     "ui.finding.no_line_unknown": ("no line of your code could be linked", "未能关联到用户代码行"),
     "ui.effort.profile": ("record again", "重新采集"),
-    "ui.effort.environment": ("environment", "环境变量"),
+    "ui.effort.environment": ("environment", "环境"),
     "ui.effort.one-line": ("one line", "改一行"),
     "ui.effort.local": ("local change", "局部修改"),
     "ui.effort.rework": ("rework", "重构"),

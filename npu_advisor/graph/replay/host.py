@@ -39,7 +39,8 @@ class _Items(NamedTuple):
 class HostLanes:
     """Node numbers of the host points, by Enqueue row, sync and task (direct launches; -1 otherwise).
 
-    ``sync_edge`` is the elastic edge of each sync, ``before`` the edge into each sync's start and each direct launch.
+    ``sync_edge`` is the elastic edge of each sync; ``lanes`` is the lane number of each thread, ``into`` the edge that
+    leads along its lane into each host node (-1 where none does).
     """
 
     enqueue_start: Ints
