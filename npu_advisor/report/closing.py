@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 from rich.cells import cell_len
@@ -10,7 +11,7 @@ from rich.style import Style
 from npu_advisor.base.units import format_count, format_pct, format_us
 from npu_advisor.findings import NotTheCause, Outcome, Report
 from npu_advisor.report.cards import Places, place_style
-from npu_advisor.report.damage import is_damaged
+from npu_advisor.report.damage import LOST, is_damaged
 from npu_advisor.report.page import Page, Part
 from npu_advisor.report.text import one_line, pad, shorten, wrap
 from npu_advisor.report.theme import GOOD, MISSING, MUTED, OK, PARTLY, Mark
@@ -80,10 +81,15 @@ def add_trust(page: Page, report: Report) -> None:
     linked = sum(fact.kernels_linked_to_line or 0 for fact in report.facts)
     owners = any(any(step.idle_owners.values()) for step in report.steps)
     rows: dict[Mark, list[str]] = {OK: [], PARTLY: [], MISSING: []}
-    rows[OK if kernels else MISSING].append(page.say("ui.trust.kernels"))
-    rows[OK if report.steps else MISSING].append(page.say("ui.trust.steps"))
-    if any(fact.peak_allocated_bytes for fact in report.facts):
-        rows[OK].append(page.say("ui.trust.memory"))
+    # Each stands on files of its own; one that was read in part makes what rests on it partial too.
+    lost = " ".join(Path(remark.file).name for remark in report.diagnostics if remark.code in LOST)
+    for key, there, stem in (
+        ("ui.trust.kernels", bool(kernels), "kernel_details"),
+        ("ui.trust.steps", bool(report.steps), "kernel_details"),
+        ("ui.trust.memory", any(fact.peak_allocated_bytes for fact in report.facts), "memory"),
+    ):
+        if there or stem != "memory":
+            rows[MISSING if not there else PARTLY if stem in lost else OK].append(page.say(key))
     if linked:
         rows[PARTLY].append(page.say("ui.trust.lines", linked=format_count(linked), kernels=format_count(kernels)))
     else:

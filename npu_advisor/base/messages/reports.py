@@ -187,7 +187,7 @@ REPORTS: dict[str, tuple[str, str]] = {
     "ui.trust.of_read": ("in the part that was read", "仅限已读取部分"),
     "ui.skipped.head_one": ("1 of {rules} rules not checked", "{rules} 条规则中有 1 条未检查"),
     "ui.skipped.head": ("{n} of {rules} rules not checked", "{rules} 条规则中有 {n} 条未检查"),
-    "ui.skipped.note": ("the profile lacks what they need", "该 profile 缺少所需数据"),
+    "ui.skipped.note": ("each for the reason beside it", "原因见各行"),
     "ui.skipped.rules": ("{n} rules", "{n} 条规则"),
     "ui.skipped.call": ("To enable them, change the profiler call:", "如需启用，请修改 profiler 调用："),
     "ui.failed.head": ("{n} of {rules} rules failed", "{rules} 条规则中有 {n} 条执行失败"),
