@@ -25,6 +25,8 @@ from npu_advisor.report.terminal import render_terminal
 
 FINE, NO_PROFILE = 0, 3
 SECONDS_PER_MB = 10.0
+# Damage may make a name of half a file, but no message quotes it whole.
+LONGEST_STDERR = 30_000
 # Figures of the report are rounded to the ns.
 ROUNDING_US = 0.001
 
@@ -110,6 +112,7 @@ def check(made: Run) -> None:
     if made.exit_code == NO_PROFILE:
         assert made.stderr, "refused without a word"
         assert made.report["diagnostics"] or not made.report["steps"]
+    assert len(made.stderr) < LONGEST_STDERR, made.stderr[:1000]
     for remark in made.report["diagnostics"]:
         assert remark["code"], remark
         assert remark["message"], remark

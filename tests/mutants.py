@@ -61,6 +61,9 @@ RAW = [
     *(Raw(text) for text in ("[" * 3000 + "]" * 3000, '{"a":' * 3000 + "1" + "}" * 3000, "[" * 100_000)),
 ]
 
+# Those that may stand in every row without making a small file large.
+RAW_SHORT = [raw for raw in RAW if len(raw.text) < 100]
+
 
 @dataclass(frozen=True)
 class Base:
@@ -268,7 +271,10 @@ def _odd_column(value: Any, places: list[Container], rng: random.Random) -> Any:
     if not keyed:
         return value
     key = _slot(rng.choice(keyed), rng)
-    odd, how = _odd(rng), rng.choice(("odd", "text", "float", "gone", "renamed", "negative"))
+    odd, how = (
+        rng.choice([*SCALARS, *NESTED, *RAW_SHORT]),
+        rng.choice(("odd", "text", "float", "gone", "renamed", "negative")),
+    )
     for place in keyed:
         if key not in place or rng.random() < 0.1:
             continue

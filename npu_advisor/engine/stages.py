@@ -273,8 +273,10 @@ def _ordered(value: Value) -> Array:
     """Numbers in the order of the values."""
     if value.kind == "text":
         assert value.categories is not None
-        rank = np.argsort(np.argsort(value.categories.astype(str), kind="stable"), kind="stable")
-        return np.append(rank, -1)[value.data]
+        texts = [str(text) for text in value.categories]
+        rank = np.full(len(texts) + 1, -1, dtype=np.int64)
+        rank[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
+        return rank[value.data]
     if value.kind == "bool":
         return value.data.astype(np.int64)
     if value.kind == "num" and value.data.dtype.kind == "f":

@@ -137,11 +137,8 @@ def _number(value: Any) -> float:
 def ids(values: list[Any], missing: int = -1) -> Int:
     """Whole numbers as int64; ``missing`` where there is none (4294967295 included) or it does not fit."""
     try:
-        numbers = np.array(values)
-        if numbers.dtype.kind not in "iu" or numbers.dtype == np.uint64:
-            raise ValueError
-        numbers = numbers.astype(np.int64)
-    except (OverflowError, ValueError):
+        numbers = np.fromiter(values, np.int64, len(values))
+    except (OverflowError, TypeError, ValueError):
         numbers = np.array([_id(value, missing) for value in values], np.int64)
     return np.where(numbers == NO_ID, missing, numbers)
 

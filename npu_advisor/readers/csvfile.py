@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,7 +110,7 @@ def read_csv(path: Path, wanted: Mapping[str, Sequence[str]], required: Sequence
     """
     try:
         with path.open(encoding="utf-8-sig", errors="replace", newline="") as handle:
-            header = next(csv.reader(handle), [])
+            header = next(_parsed(handle), None) or []
     except OSError as error:
         raise UnreadableFileError(say("reason.unreadable", error=error.strerror or error)) from error
     given = {title.strip().lower(): position for position, title in reversed(list(enumerate(header)))}
@@ -162,13 +162,32 @@ def _cut(path: Path, frame: pd.DataFrame) -> bool:
         return bool(len(frame)) and handle.read(1) not in b"\r\n"
 
 
+_END: list[str] = ["end"]
+
+
+def _parsed(lines: Iterable[str]) -> Iterator[list[str] | None]:
+    """The rows of a CSV; None for one that the parser refuses (a field beyond its limit)."""
+    reader = csv.reader(line.replace("\0", "") for line in lines)
+    while (row := _next(reader)) is not _END:
+        yield row
+
+
+def _next(reader: Iterator[list[str]]) -> list[str] | None:
+    try:
+        return next(reader, _END)
+    except csv.Error:
+        return None
+
+
 def _patient(path: Path, width: int, places: list[int], notes: Notes) -> dict[int, npt.NDArray[Any]]:
     rows, dropped = [], 0
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as handle:
-        reader = csv.reader(line.replace("\0", "") for line in handle)
-        next(reader, None)
-        for row in reader:
-            if len(row) == width:
+        parsed = _parsed(handle)
+        next(parsed, None)
+        for row in parsed:
+            if row is None:
+                dropped += 1
+            elif len(row) == width:
                 rows.append(row)
             elif any(cell.strip() for cell in row):
                 dropped += 1

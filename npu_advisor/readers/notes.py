@@ -24,7 +24,8 @@ class Notes(list[Diagnostic]):
 
     def say(self, code: str, severity: Severity, file: str, key: str = "", **fields: object) -> None:
         """Add the message ``diag.<key or code>``, filled with ``fields``."""
-        self.append(Diagnostic(code, severity, file, say(f"diag.{key or code}", **fields)))
+        quoted = {name: brief(value, 400) if isinstance(value, str) else value for name, value in fields.items()}
+        self.append(Diagnostic(code, severity, file, say(f"diag.{key or code}", **quoted)))
 
     def unreadable(self, file: str, reason: Text, severity: Severity = "warning") -> None:
         """Say that ``file`` was not read, and why."""
@@ -33,5 +34,10 @@ class Notes(list[Diagnostic]):
 
 def some(names: list[str], limit: int = 3) -> str:
     """The first few of ``names``, and how many more there are."""
-    head = ", ".join(names[:limit])
+    head = ", ".join(map(brief, names[:limit]))
     return head if len(names) <= limit else f"{head}, … (+{len(names) - limit})"
+
+
+def brief(text: str, limit: int = 120) -> str:
+    """``text`` short enough to quote, its middle left out: damage can make a name of a whole file."""
+    return text if len(text) <= limit else f"{text[: limit - limit // 3]}…{text[-limit // 3 :]}"

@@ -31,12 +31,13 @@ def ns_from_text(values: Sequence[Any] | npt.NDArray[Any]) -> tuple[Int, Bool]:
     text = np.asarray(values, dtype=object)
     if not len(text):
         return np.zeros(0, np.int64), np.zeros(0, bool)
+    if max(map(len, text)) > _WIDTH:
+        # Fixed-width text takes the room of its longest cell in every row.
+        text = np.array([value.strip()[:_WIDTH] for value in text], dtype=object)
     try:
         packed = text.astype("S")
     except UnicodeEncodeError:
         packed = np.array([str(value).encode("ascii", "replace") for value in text])
-    if packed.dtype.itemsize > _WIDTH:
-        packed = np.array([value.strip()[:_WIDTH] for value in packed.tolist()])
     width = max(1, packed.dtype.itemsize)
     chars = np.ascontiguousarray(packed.astype(f"S{width}")).view(np.uint8).reshape(len(text), width)
     value, done = _plain_to_ns(chars)

@@ -156,7 +156,7 @@ class TraceTables:
             return both
 
         overlap = (where == "Overlap Analysis") | named(lambda label: label in OVERLAP)
-        comm = np.isin(where.astype(str), COMM_PROCESSES) | named(is_comm_name)
+        comm = pd.Series(where).isin(COMM_PROCESSES).to_numpy() | named(is_comm_name)
         api = (where == "CANN") | named(lambda label: label.partition("@")[0] in _LAYERS and "@" in label)
         device = where == "Ascend Hardware"
         host = where == "Python"

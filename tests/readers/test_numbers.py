@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu_advisor.readers.columns import ids, starts
+from npu_advisor.readers.columns import durations, ids, starts
 from npu_advisor.readers.numbers import floats, integers, ns_from_any, ns_from_text, sound_durations
 
 
@@ -73,3 +75,20 @@ def test_ids_beyond_int64_are_none() -> None:
 def test_impossible_durations_count_as_nothing() -> None:
     value, bad = sound_durations(np.array([5, -1, 10**15, 7]), np.array([True, True, True, False]))
     assert value.tolist() == [5, 0, 0, 0] and bad.tolist() == [False, True, True, True]
+
+
+def test_one_endless_cell_does_not_cost_its_length_in_every_row() -> None:
+    endless, rows = "7" * 10**6, 2000
+    for read, small in (
+        (ns_from_text, "1.5"),
+        (ids, 1),
+        (ids, "1"),
+        (floats, "1.5"),
+        (starts, "1.500"),
+        (durations, 1),
+    ):
+        tracemalloc.start()
+        read([small] * rows + [endless])  # type: ignore[operator]
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 32e6, read

@@ -112,3 +112,17 @@ def test_files_without_rows_or_the_column(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(UnreadableFileError):
         read_csv(path, {"a": ("a",)}, ("a",), Notes())
+
+
+def test_a_field_beyond_the_parsers_limit_costs_its_row(tmp_path):
+    path = tmp_path / "memory_record.csv"
+    header = "Component,Timestamp(us),Total Allocated(MB),Total Reserved(MB)"
+    path.write_text(f"{header}\nPTA,1.000,2,3\n{'x' * 200_000},1.500,2,3\nPTA,2.000,4,5", encoding="utf-8")
+    notes = Notes()
+    assert len(tables.read_memory(path, notes)["start_ns"]) >= 2
+
+
+def test_a_nul_byte_in_the_header_is_no_end(tmp_path):
+    path = tmp_path / "memory_record.csv"
+    path.write_bytes(b"Comp\0onent,Timestamp(us),Total Allocated(MB),Total Reserved(MB)\nPTA,1.000,2,3\n")
+    assert len(tables.read_memory(path, Notes())["start_ns"]) == 1
