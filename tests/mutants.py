@@ -364,7 +364,8 @@ def _of_csv(change: Callable[[list[list[str]], random.Random], None]) -> Mutator
             return _flip(data, rng)
         change(rows, rng)
         out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerows(rows)
+        # An escape character only because Python 3.10 refuses to write a NUL without one; it is never met otherwise.
+        csv.writer(out, lineterminator="\n", escapechar="\x1a").writerows(rows)
         return out.getvalue().encode("utf-8", "surrogatepass")
 
     mutate.__name__ = change.__name__

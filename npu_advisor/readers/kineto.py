@@ -187,7 +187,7 @@ class _Tables:
         if tasks:
             made = self._chosen(tasks, np.ones(len(tasks["start_ns"]), bool), kept)
             made["task_type"] = self.sorter.categories.categorical(tasks["category"])
-            kinds = np.array([_task_kind(text) for text in made["name"].categories], dtype=object)
+            kinds = np.array([*map(_task_kind, made["name"].categories), _task_kind("")], dtype=object)
             made["kind"] = kinds[made["name"].codes]
             tables["tasks"] = made
         devices = np.unique(np.concatenate([rows["device"] for rows in (kernels, tasks) if rows] or [[]]))
@@ -202,7 +202,7 @@ class _Tables:
     def _comms(self, kernels: Columns, comm: Any) -> Columns:
         made = self._chosen(kernels, comm, ("track", "start_ns", "dur_ns", "connection"))
         told = self.sorter.collectives.categorical(kernels["collective"][comm])
-        names = np.asarray(made["name"].categories, dtype=object)[made["name"].codes]
+        names = np.array([*made["name"].categories, ""], dtype=object)[made["name"].codes]
         collectives = np.array([*told.categories, ""], dtype=object)[told.codes]
         made["type"] = np.array([gpu_comm_type(*pair) for pair in zip(names, collectives, strict=True)], dtype=object)
         group = self.sorter.groups.categorical(kernels["group"][comm])

@@ -243,7 +243,7 @@ class TraceTables:
             return
         marks = self._texts(self.raw["iterations"], name=self.sorter.names)
         digits = [re.search(r"(\d{1,9})$", label) for label in marks["name"].categories]
-        number = np.array([int(found[1]) if found else -1 for found in digits], np.int64)[marks["name"].codes]
+        number = np.array([*(int(found[1]) if found else -1 for found in digits), -1], np.int64)[marks["name"].codes]
         trace.iterations = {"number": number, "start_ns": marks["start_ns"], "dur_ns": marks["dur_ns"]}
 
     def _flows(self, trace: Trace) -> None:
