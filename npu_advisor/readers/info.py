@@ -54,7 +54,9 @@ def read_info(path: str, form: Form, rank: int, files: Mapping[str, Path], notes
         profile_memory=_switch(common.get("profile_memory")),
         aic_metrics=_text(experimental.get("_aic_metrics")),
         activities=tuple(str(name).rpartition(".")[2] for name in _listed(common.get("activities"))),
-        schedule={str(key).lstrip("_"): value for key, value in schedule.items() if isinstance(value, int)},
+        schedule={
+            str(key).lstrip("_"): number for key, value in schedule.items() if (number := whole(value)) is not None
+        },
         env={str(key): str(value) for key, value in environment.items() if value is not None},
         metadata={key: value for key, value in metadata.items() if key != "ENV_VARIABLES"},
     )
