@@ -7,6 +7,7 @@ from places import DEMO, PROFILES, needs_profiles
 
 from npu_advisor import analyze, load_profile, load_rules
 from npu_advisor.api import finish
+from npu_advisor.engine.places import Roots
 from npu_advisor.engine.pricing import price
 from npu_advisor.engine.run import RuleResult
 from npu_advisor.engine.testing import run_case
@@ -24,7 +25,7 @@ def _cases() -> list[tuple[Rule, Case]]:
 
 
 def _price(profile: Profile, result: RuleResult) -> list[Finding]:
-    return price([(profile, [result])], {}).findings
+    return price([(profile, [result])], Roots()).findings
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)

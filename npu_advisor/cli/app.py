@@ -21,6 +21,7 @@ from npu_advisor.cli.output import note
 PROGRAM = "npu-advisor"
 COMMANDS = ("rules", "schema")
 INTERRUPTED = 130
+KINDS = "terminal|json|sarif|markdown|github"
 # typer carries its own copy of click's exceptions or uses click's, depending on its version.
 _CommandLineError = cast("type[Exception]", typer.BadParameter.__mro__[2])
 
@@ -41,14 +42,16 @@ commands.add_typer(schema_app, name="schema")
 @analysis.command()
 def analyze(
     paths: Paths = None,
-    form: Annotated[str, typer.Option("--format", "-f", metavar="terminal|json")] = "terminal",
-    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", show_default=False)] = None,
+    form: Annotated[str, typer.Option("--format", "-f", metavar=KINDS)] = "terminal",
+    output: Annotated[
+        list[str] | None, typer.Option("--output", "-o", metavar="[KIND=]FILE", show_default=False)
+    ] = None,
     lang: LangOption = "auto",
     select: Select = None,
     ignore: Ignore = None,
     rules: Rules = None,
     source_root: Annotated[
-        list[str] | None, typer.Option("--source-root", metavar="OLD=NEW", show_default=False)
+        list[str] | None, typer.Option("--source-root", metavar="OLD=NEW|DIR", show_default=False)
     ] = None,
     rank: Annotated[list[int] | None, typer.Option("--rank", metavar="N", show_default=False)] = None,
     step: Annotated[list[int] | None, typer.Option("--step", metavar="N", show_default=False)] = None,
@@ -56,6 +59,7 @@ def analyze(
     fail_on: Annotated[
         str | None, typer.Option("--fail-on", metavar="high|medium|low|info", show_default=False)
     ] = None,
+    baseline: Annotated[str | None, typer.Option("--baseline", metavar="FILE", show_default=False)] = None,
     strict: Annotated[bool, typer.Option("--strict", show_default=False)] = False,
     parse: Annotated[bool, typer.Option("--parse", show_default=False)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", show_default=False)] = False,
@@ -73,7 +77,7 @@ def analyze(
         Request(
             paths=tuple(paths or ()),
             form=form,
-            output=output,
+            outputs=tuple(output or ()),
             lang=lang,
             select=tuple(select or ()),
             ignore=tuple(ignore or ()),
@@ -83,6 +87,7 @@ def analyze(
             steps=tuple(step or ()),
             show_all=show_all,
             fail_on=fail_on,
+            baseline=baseline,
             strict=strict,
             parse=parse,
             quiet=quiet,

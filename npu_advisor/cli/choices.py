@@ -11,7 +11,6 @@ from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
 
 LANGUAGES = ("en", "zh", "auto")
-FORMATS = ("terminal", "json")
 SEVERITIES = ("high", "medium", "low", "info")
 
 

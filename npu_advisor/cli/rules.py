@@ -77,12 +77,13 @@ def test(dirs: Sequence[str], select: Sequence[str], ignore: Sequence[str], lang
 
 def _case_results(rules: Sequence[Rule]) -> Iterator[CaseResult]:
     from npu_advisor.api import finish, load_profile
+    from npu_advisor.engine.places import Roots
     from npu_advisor.engine.pricing import price
     from npu_advisor.engine.testing import run_case
     from npu_advisor.rules.cases import read_cases
 
     def priced(profile: Profile, result: RuleResult) -> Sequence[Finding]:
-        return price([(profile, [result])], {}).findings
+        return price([(profile, [result])], Roots()).findings
 
     for rule in rules:
         file, problems = read_cases(rule)

@@ -219,8 +219,8 @@ REPORTS: dict[str, tuple[str, str]] = {
     "error.choices": ("use one of: {choices}", "可用值：{choices}"),
     "error.did_you_mean": ("did you mean {name!r}?", "是否想用 {name!r}？"),
     "error.bad_source_root": (
-        "--source-root needs OLD=NEW, not {value!r}",
-        "--source-root 需要 OLD=NEW，而不是 {value!r}",
+        "--source-root needs OLD=NEW or a folder, not {value!r}",
+        "--source-root 需要 OLD=NEW 或目录，而不是 {value!r}",
     ),
     "error.bad_source_root_do": (
         "give the folder on the training machine, then the local one: /home/u/project=.",
@@ -275,7 +275,10 @@ REPORTS: dict[str, tuple[str, str]] = {
     "help.commands.schema.tables": ("The tables and columns that rules can use.", "规则可用的表和列。"),
     "help.option.paths": ("Profiles to analyse.", "要分析的 profile。"),
     "help.option.form": ("What to write.", "输出格式。"),
-    "help.option.output": ("Write to this file instead of stdout.", "写入该文件而不是标准输出。"),
+    "help.option.output": (
+        "Write to this file instead of stdout; KIND=FILE writes another kind beside it (repeatable).",
+        "写入该文件而不是标准输出；KIND=FILE 另存为其他格式（可重复）。",
+    ),
     "help.option.lang": ("Language; auto follows the locale.", "语言；auto 按系统区域设置。"),
     "help.option.select": (
         "Only these rules; globs such as 'dispatch-*'.",
@@ -284,8 +287,8 @@ REPORTS: dict[str, tuple[str, str]] = {
     "help.option.ignore": ("Not these rules.", "不用这些规则。"),
     "help.option.rules": ("Also use the rules in this folder.", "同时使用该目录中的规则。"),
     "help.option.source_root": (
-        "Where the folder OLD of the training machine is here.",
-        "训练机上的目录 OLD 在本机的位置。",
+        "Where the folder OLD of the training machine is here, or a folder to search for the script.",
+        "训练机上的目录 OLD 在本机的位置，或用于查找脚本的目录。",
     ),
     "help.option.rank": ("Only these ranks.", "只分析这些卡。"),
     "help.option.step": ("Only these steps.", "只分析这些步。"),
