@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, Mask, Spans, union
+from npu_advisor.graph.named import STEP_MARK, starting
 from npu_advisor.graph.replay.arrays import FORK, HOST, SYNC_FREE, Builder
 from npu_advisor.graph.replay.syncs import Syncs
 from npu_advisor.graph.replay.tasks import Tasks
@@ -89,8 +90,7 @@ def main_thread(profile: Profile) -> int:
     ops = profile.table("ops")
     if not len(ops):
         return -1
-    marks = np.array([str(name).startswith("ProfilerStep#") for name in ops["name"].categories] + [False])
-    rows = np.flatnonzero(marks[ops["name"].codes])
+    rows = np.flatnonzero(starting(ops, STEP_MARK))
     tracks = ops["track"][rows] if len(rows) else ops["track"]
     values, counts = np.unique(tracks, return_counts=True)
     return int(values[np.argmax(counts)])
@@ -107,8 +107,7 @@ def _items(profile: Profile, tasks: Tasks, direct: Ints, syncs: Syncs) -> _Items
     ]
     main = main_thread(profile)
     if main >= 0:
-        marks = np.array([str(name).startswith("ProfilerStep#") for name in ops["name"].categories] + [False])
-        rows = np.flatnonzero(marks[ops["name"].codes])
+        rows = np.flatnonzero(starting(ops, STEP_MARK))
         mine = np.flatnonzero(ops["track"] == main)
         at = np.concatenate(
             [ops["start_ns"][rows], ops["end_ns"][rows], [ops["start_ns"][mine].min(), ops["end_ns"][mine].max()]]

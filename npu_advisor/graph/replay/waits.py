@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, Mask
+from npu_advisor.graph.named import OPTIMIZER_STEP, starting
 from npu_advisor.graph.replay.arrays import SYNC, WAIT, Builder
 from npu_advisor.graph.replay.device import DeviceLanes
 from npu_advisor.graph.replay.host import HostLanes
@@ -155,8 +156,7 @@ def _wait(builder: Builder, tasks: Tasks, found: DeviceLanes, cause: Ints, waiti
 def _first_of_optimizer(profile: Profile, tasks: Tasks, kernels: Ints) -> Ints:
     """The first compute task in issue order below each ``Optimizer.step#`` op."""
     ops = profile.table("ops")
-    named = np.array([str(name).startswith("Optimizer.step#") for name in ops["name"].categories] + [False])
-    rows = np.flatnonzero(named[ops["name"].codes])
+    rows = np.flatnonzero(starting(ops, OPTIMIZER_STEP))
     linked = kernels[tasks.op[kernels] >= 0]
     at = ops["start_ns"][tasks.op[linked]]
     track = ops["track"][tasks.op[linked]]
