@@ -9,7 +9,7 @@ import numpy as np
 from npu_advisor.base.intervals import Ints, Mask
 from npu_advisor.graph.replay.arrays import CALL, EVENT, LANE, LAUNCH, QUEUE, STREAM, TASK, Builder
 from npu_advisor.graph.replay.host import HostLanes
-from npu_advisor.graph.replay.stats import CLEAR, CLOCKS, US, launch_latency, per_class
+from npu_advisor.graph.replay.stats import CLEAR, CLOCKS, US, launch_latency, median, per_class
 from npu_advisor.graph.replay.tasks import COMM, COPY, EVENT_WAIT, KERNEL, OTHER, RECORD, Tasks
 from npu_advisor.model.profile import Profile
 
@@ -18,6 +18,8 @@ OVERLAP, OVERLAP_SHARE = 2 * US, 0.1
 # A record releases a wait within this time.
 RELEASE = 1500
 EXACT = 3 * US
+# What lies between two tasks of a stream where too few show it.
+USUAL_GAP = 2 * US
 # A wait is for one of the records issued last before it.
 RECENT = 512
 
@@ -217,11 +219,12 @@ def _stream_weights(tasks: Tasks, launched: Mask, previous: Ints, before: Ints, 
 
 
 def _usual_gap(gap: Ints, queued: Mask) -> int:
-    return int(np.median(gap[queued])) if queued.any() else 2 * US
+    # One or two of them may have waited for another stream.
+    return median(gap[queued], USUAL_GAP)
 
 
-def event_waits(builder: Builder, tasks: Tasks, found: DeviceLanes) -> tuple[Ints, Ints]:
-    """EVENT_RECORD end -> EVENT_WAIT end; returns (wait, record) task positions.
+def event_waits(builder: Builder, tasks: Tasks, found: DeviceLanes) -> Ints:
+    """EVENT_RECORD end -> EVENT_WAIT end; returns the positions of the waits.
 
     Issue order first: the record is on another stream, issued before the wait and over before the wait ends. Among
     those, if the wait blocked, the latest issued that ends with it (else the nearest); if not, the latest issued.
@@ -245,4 +248,4 @@ def event_waits(builder: Builder, tasks: Tasks, found: DeviceLanes) -> tuple[Int
     matched, record = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     weight = np.clip(tasks.end[matched] - tasks.end[record], 0, RELEASE)
     builder.link(found.task_end[record], found.task_end[matched], weight, EVENT)
-    return matched, record
+    return matched

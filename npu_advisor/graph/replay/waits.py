@@ -116,16 +116,16 @@ def _last_dequeue(profile: Profile, at: Ints) -> tuple[Ints, Ints]:
     return row, np.where(row >= 0, dequeues["end_ns"][np.maximum(row, 0)], NEVER)
 
 
-def domain_waits(builder: Builder, profile: Profile, tasks: Tasks, found: DeviceLanes) -> tuple[Ints, Ints, Ints]:
+def domain_waits(builder: Builder, profile: Profile, tasks: Tasks, found: DeviceLanes) -> Ints:
     """Waits that training code always has, where the trace shows no event tasks: a collective waits for the compute
     task issued last before it, the first compute task of the optimizer for the collectives issued before it.
 
-    Returns (edge, cause task, waiting task). Edges that did not bind are added too: after an edit they may.
+    Returns the waiting tasks. Edges that did not bind are added too: after an edit they may.
     """
     none = np.zeros(0, dtype=np.int64)
     comms = np.flatnonzero((tasks.kind == COMM) & (found.launch >= 0))
     if (tasks.kind == EVENT_WAIT).any() or not len(comms):
-        return none, none, none
+        return none
     kernels = np.flatnonzero((tasks.kind == KERNEL) & (found.launch >= 0))
     kernels = kernels[np.argsort(tasks.issue[kernels], kind="stable")]
     last = np.searchsorted(tasks.issue[kernels], tasks.issue[comms]) - 1
@@ -138,19 +138,18 @@ def domain_waits(builder: Builder, profile: Profile, tasks: Tasks, found: Device
         last = np.searchsorted(tasks.issue[mine], tasks.issue[first]) - 1
         has = last >= 0
         pairs.append((mine[last[has]], first[has]))
-    edges = [_wait(builder, tasks, found, cause, waiting) for cause, waiting in pairs]
-    return tuple(np.concatenate(column) for column in zip(*edges, strict=True))  # type: ignore[return-value]
+    return np.concatenate([_wait(builder, tasks, found, cause, waiting) for cause, waiting in pairs])
 
 
-def _wait(builder: Builder, tasks: Tasks, found: DeviceLanes, cause: Ints, waiting: Ints) -> tuple[Ints, Ints, Ints]:
-    """Wait edges with the usual distance of those that bound, never more than what was recorded."""
+def _wait(builder: Builder, tasks: Tasks, found: DeviceLanes, cause: Ints, waiting: Ints) -> Ints:
+    """Wait edges with the usual distance of those that bound, never more than what was recorded; returns what waits."""
     distance = tasks.start[waiting] - tasks.end[cause]
     keep = distance >= -EARLY
     cause, waiting, distance = cause[keep], waiting[keep], distance[keep]
     bound = (distance <= NEAR) & (tasks.start[waiting] > found.ready[waiting] + US // 2)
     usual = median(distance[bound], max(int(distance[bound].min()), 0) if bound.any() else EARLY)
-    edge = builder.link(found.task_end[cause], found.task_start[waiting], np.minimum(distance, usual), WAIT)
-    return edge, cause, waiting
+    builder.link(found.task_end[cause], found.task_start[waiting], np.minimum(distance, usual), WAIT)
+    return waiting
 
 
 def _first_of_optimizer(profile: Profile, tasks: Tasks, kernels: Ints) -> Ints:
