@@ -130,6 +130,7 @@ class Run:
         end = max(wait["at"], record + 0.5)
         if end > wait["at"]:
             wait |= {"at": end - 0.02, "us": 0.02}
+            self.rows["flow_points"][-1]["at"] = end - 0.02
         self.free[STREAM] = end
 
     def end(self) -> float:
