@@ -15,6 +15,10 @@ from npu_advisor.model.profile import Profile
 
 # Rows of one stream overlap by a little where clocks round; beyond this the task ran in parallel.
 OVERLAP, OVERLAP_SHARE = 2 * US, 0.1
+# Ends and starts that touch may be written down this far apart, the wrong way round.
+ROUNDING = 2 * US
+# From one Dequeue to the next, and from an Enqueue to its Dequeue, where too few show it.
+NEXT_ENTRY, TO_DEQUEUE = 5 * US, 10 * US
 # A record releases a wait within this time.
 RELEASE = 1500
 EXACT = 3 * US
@@ -111,12 +115,12 @@ def _pops(
     ready = np.where(known, pushed[np.maximum(push, 0)] if len(pushed) else 0, 0)
     gap = start[1:] - end[:-1]
     waiting = known[1:] & (ready[1:] + CLEAR <= end[:-1])
-    usual = int(per_class(gap, waiting, np.zeros(len(gap), dtype=np.int64), 5 * US)[0]) if len(gap) else 0
+    usual = int(per_class(gap, waiting, np.zeros(len(gap), dtype=np.int64), NEXT_ENTRY)[0]) if len(gap) else 0
     before = np.concatenate(([np.iinfo(np.int64).min // 2], end[:-1]))
-    idle = known & (before + 2 * US <= ready)
+    idle = known & (before + ROUNDING <= ready)
     delay = start - ready
     pop = (
-        int(per_class(delay[known], idle[known], np.zeros(int(known.sum()), dtype=np.int64), 10 * US)[0])
+        int(per_class(delay[known], idle[known], np.zeros(int(known.sum()), dtype=np.int64), TO_DEQUEUE)[0])
         if known.any()
         else 0
     )
@@ -237,7 +241,7 @@ def event_waits(builder: Builder, tasks: Tasks, found: DeviceLanes) -> Ints:
         high = int(np.searchsorted(issued, tasks.issue[wait]))
         near = np.arange(max(high - RECENT, 0), high)
         late = tasks.end[wait] - ends[near]
-        fits = (lanes[near] != tasks.lane[wait]) & (late >= -2 * US)
+        fits = (lanes[near] != tasks.lane[wait]) & (late >= -ROUNDING)
         near, late = near[fits], np.abs(late[fits])
         if tasks.end[wait] > found.ready[wait] + EXACT:
             # It blocked: what released it ended with it.

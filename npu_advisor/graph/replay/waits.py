@@ -18,8 +18,18 @@ from npu_advisor.model.profile import Profile
 LATE, NEAR = 30 * US, 15 * US
 # Clocks round: a cause may seem to end this much after what it caused.
 EARLY = 2 * US
+# A task is late beyond what its edges round away.
+ROUNDING = US // 2
 # No host takes longer than this to notice that the device is done, clock offset included.
 MOST = 200 * US
+# A sync waited for the device when its cause ended this long after it began.
+WAITED = 10 * US
+# What a sync costs at most by itself, and how late it returns, where none of its kind tells.
+QUICK = 10 * US
+# A Dequeue may be written down as over this long after the call that it let go.
+HANDOVER = 5 * US
+# From the start of an op to the call that it makes itself, at most.
+INTO_CALL = 20 * US
 NEVER = np.iinfo(np.int64).min // 2
 
 
@@ -35,11 +45,11 @@ def sync_waits(
         np.where(cause >= 0, tasks.end[np.maximum(cause, 0)], NEVER) if len(tasks.end) else np.full(len(cause), NEVER)
     )
     entry, popped = _last_dequeue(profile, syncs.start)
-    entry = np.where(popped <= syncs.end + 5 * US, entry, -1)
+    entry = np.where(popped <= syncs.end + HANDOVER, entry, -1)
     popped = np.where(entry >= 0, popped, NEVER)
     duration = syncs.end - syncs.start
-    by_device = (reached > syncs.start + 10 * US) & (reached > popped)
-    by_queue = (popped > syncs.start + 2 * US) & (popped > reached)
+    by_device = (reached > syncs.start + WAITED) & (reached > popped)
+    by_queue = (popped > syncs.start + EARLY) & (popped > reached)
     for chosen, end, bound, ends in (
         (cause, reached, by_device, found.task_end),
         (entry, popped, by_queue, found.dequeue_end),
@@ -56,7 +66,7 @@ def sync_waits(
         free = duration[mine & quiet]
         if not len(free):
             free = duration[mine & ~by_device & ~by_queue]
-        usual = int(np.median(free)) if len(free) else min(int(duration[mine].min()), 10 * US)
+        usual = int(np.median(free)) if len(free) else min(int(duration[mine].min()), QUICK)
         own[mine & ~quiet] = usual
     cost: Ints = np.minimum(own, duration)
     return cost
@@ -65,7 +75,7 @@ def sync_waits(
 def _latency(delay: Ints, bound: Mask, names: Ints) -> Ints:
     """Cause to return of a sync: the median of its kind, else of all that waited, else the smallest that waited."""
     waited = delay[bound]
-    default = median(waited, min(int(waited.min()), MOST) if len(waited) else 10 * US)
+    default = median(waited, min(int(waited.min()), MOST) if len(waited) else QUICK)
     found = np.full(len(delay), default, dtype=np.int64)
     for name in np.unique(names):
         found[names == name] = median(delay[bound & (names == name)], default)
@@ -146,7 +156,7 @@ def _wait(builder: Builder, tasks: Tasks, found: DeviceLanes, cause: Ints, waiti
     distance = tasks.start[waiting] - tasks.end[cause]
     keep = distance >= -EARLY
     cause, waiting, distance = cause[keep], waiting[keep], distance[keep]
-    bound = (distance <= NEAR) & (tasks.start[waiting] > found.ready[waiting] + US // 2)
+    bound = (distance <= NEAR) & (tasks.start[waiting] > found.ready[waiting] + ROUNDING)
     usual = median(distance[bound], max(int(distance[bound].min()), 0) if bound.any() else EARLY)
     builder.link(found.task_end[cause], found.task_start[waiting], np.minimum(distance, usual), WAIT)
     return waiting
@@ -193,7 +203,7 @@ def direct_calls(profile: Profile, at: Ints, op: Ints, before: Ints) -> tuple[In
     """
     entry, popped = _last_dequeue(profile, at)
     begin = np.maximum(np.where(op >= 0, profile.table("ops")["start_ns"][np.maximum(op, 0)], before), before)
-    waited = (entry >= 0) & (popped > begin) & (popped <= at + 5 * US)
+    waited = (entry >= 0) & (popped > begin) & (popped <= at + HANDOVER)
     usual = median((at - begin)[popped <= begin], int((at - begin).min()) if len(at) else 0)
-    own = np.where(waited, np.minimum(at - before, begin - before + min(usual, 20 * US)), -1)
+    own = np.where(waited, np.minimum(at - before, begin - before + min(usual, INTO_CALL)), -1)
     return np.where(waited, entry, -1), own
