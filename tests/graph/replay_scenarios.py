@@ -248,6 +248,11 @@ def small_ones(cured: bool) -> Runs:
     return [held_back(80, us, lambda number: 900 if number == 59 else 8)]
 
 
+def long_entry(cured: bool) -> Runs:
+    """One entry of the queue takes longer than the full stream can bridge."""
+    return [held_back(80, _uneven, lambda number: (600 if cured else 3000) if number == 59 else 8)]
+
+
 def full_queue(cured: bool) -> Runs:
     """Six entries may be queued; the seventh Enqueue waits for a Dequeue to be over."""
     run, ends = Run(), []
@@ -284,10 +289,14 @@ def drained(cured: bool, *, called: bool = True) -> Runs:
     return [run]
 
 
-def one_entry(made: Replayer) -> Edit:
-    dequeues = made.profiles[0].table("dequeues")
-    low = dequeues["start_ns"][[2]] + 10_000
-    return made.fixer(0).context.edit.cut(QUEUE, low, low + 300_000)
+def cut_entry(row: int, us: float) -> Callable[[Replayer], Edit]:
+    """``us`` of one Dequeue's own work go."""
+
+    def edit(made: Replayer) -> Edit:
+        end = made.profiles[0].table("dequeues")["end_ns"][[row]] - 1_000
+        return made.fixer(0).context.edit.cut(QUEUE, end - int(us * 1000), end)
+
+    return edit
 
 
 def uncalled(made: Replayer) -> Edit:
@@ -404,8 +413,9 @@ SCENARIOS = {
     "a kernel beside another": Scenario(in_parallel, fix("cap", "kernels", "First", 100.0)),
     "kernels on a full stream": Scenario(full_stream, half_of_most),
     "small kernels on a full stream": Scenario(small_ones, kernels_gone(*(f"K{number}" for number in range(0, 80, 2)))),
+    "a long entry before a full stream": Scenario(long_entry, cut_entry(59, 2400)),
     "entries of a full queue": Scenario(full_queue, shorter_entries),
-    "an entry before a direct call": Scenario(drained, one_entry),
+    "an entry before a direct call": Scenario(drained, cut_entry(2, 300)),
     "a direct call": Scenario(lambda cured: drained(False, called=not cured), uncalled),
     "an op that launches by itself": Scenario(self_launched, fix("remove", "ops", "Extra")),
     "an op behind the end of a wrapper": Scenario(wrapped, fix("remove", "ops", "Needless")),
