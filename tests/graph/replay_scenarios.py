@@ -31,7 +31,7 @@ class Scenario(NamedTuple):
 
     def replayer(self) -> Replayer:
         """The replay of the recorded runs."""
-        return Replayer([run.profile() for run in self.runs(False)], compiled=False)
+        return Replayer([run.profile() for run in self.runs(False)])
 
     def told(self) -> float:
         """What the replay says that the cure saves, in us."""
