@@ -10,10 +10,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from replay_scenarios import SCENARIOS
+from replay_scenarios import SCENARIOS, device_ahead
 
 from npu_advisor.engine import savings
-from npu_advisor.graph.replay import Edit, build, collectives, depth, device, edits, host, replayer, syncs, waits
+from npu_advisor.graph.replay import (
+    Edit,
+    Replayer,
+    build,
+    collectives,
+    depth,
+    device,
+    edits,
+    host,
+    replayer,
+    syncs,
+    waits,
+)
 from npu_advisor.graph.replay import tasks as device_tasks
 from npu_advisor.graph.replay.tasks import EVENT_WAIT, RECORD
 
@@ -179,6 +191,14 @@ def test_a_cure_saves_what_the_run_would_have_taken_less(name: str) -> None:
 def test_the_recording_is_given_back(name: str) -> None:
     made = SCENARIOS[name].replayer()
     assert made.error == pytest.approx(0.0, abs=0.01)
+
+
+@pytest.mark.parametrize("ahead", [-50, 50])
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_device_clock_that_is_off_changes_nothing(name: str, ahead: float) -> None:
+    case = SCENARIOS[name]
+    made = Replayer([device_ahead(run, ahead).profile() for run in case.runs(False)])
+    assert made.price(case.edit(made)) / 1000.0 == pytest.approx(case.truth, abs=2 * TOLERANCE)
 
 
 def test_sub_tasks_one_after_the_other_do_not_even_replay(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,13 +82,14 @@ def _limit(builder: Builder, done: Ints, end: Ints, call: Ints, into: Callable[[
     if (edge >= 0).sum() <= CALLS:
         return None
     length = np.where(edge >= 0, builder.span(np.maximum(edge, 0)), 0)
-    # On a full stream most calls wait, so the usual length is that of the short ones.
-    usual = int(np.percentile(length[edge >= 0], 10))
-    stretched = np.flatnonzero((length > STRETCHED) & (length > TIMES * usual))
     at = builder.recorded(call) + builder.origin
     outstanding = np.arange(len(call)) - np.searchsorted(np.maximum.accumulate(end), at, side="right")
     highest = int(outstanding.max(initial=0))
     reach = NEIGHBOURS + highest // DEEP
+    # Where the queue is full all along, every call waits: then only the shortest tells what a call takes by itself.
+    free = length[(edge >= 0) & (outstanding < highest - reach)]
+    usual = int(np.median(free)) if len(free) >= CALLS else int(length[edge >= 0].min())
+    stretched = np.flatnonzero((length > STRETCHED) & (length > TIMES * usual))
     near = stretched[outstanding[stretched] >= highest - reach]
     if highest < NEIGHBOURS or not (len(near) >= CALLS or (length[near] > LONG).any()):
         return None

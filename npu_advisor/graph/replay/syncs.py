@@ -9,7 +9,7 @@ import numpy as np
 from npu_advisor.base.intervals import Ints
 from npu_advisor.graph.idle import BLOCKING_COPY, SYNC_CALLS, SYNC_OPS
 from npu_advisor.graph.named import starting
-from npu_advisor.graph.replay.stats import US
+from npu_advisor.graph.replay.stats import CLOCKS, US
 from npu_advisor.graph.replay.tasks import Tasks
 from npu_advisor.model.profile import Profile
 
@@ -76,10 +76,10 @@ def _ops(profile: Profile, tasks: Tasks) -> Syncs:
     leaf = np.ones(len(ops), dtype=bool)
     leaf[ops["parent"][ops["parent"] >= 0]] = False
     launched = start > ops["start_ns"]
+    # The device's clock may be ahead: then the task seems to end after the op that waited for it.
     ends = np.sort(tasks.end)
-    before = np.searchsorted(ends, end, side="right") - 1
-    close = (before >= 0) & (end - ends[np.maximum(before, 0)] <= RETURNS) if len(ends) else np.zeros(len(ops), bool)
-    waited = leaf & launched & (end - start > SILENT) & close
+    near = np.searchsorted(ends, end + CLOCKS, side="right") > np.searchsorted(ends, end - RETURNS)
+    waited = leaf & launched & (end - start > SILENT) & near
     waited[starting(ops, SYNC_OPS)] = True
     rows = np.flatnonzero(waited & (end > start))
     return Syncs(ops["track"][rows], start[rows], end[rows], ops["name"].codes[rows].astype(np.int64), rows)
