@@ -159,6 +159,10 @@ MUTANTS: dict[str, tuple[str, Break]] = {
         "an entry before a direct call",
         put(build, "_direct_calls", lambda *_: []),
     ),
+    "the wait of a direct call stays when it goes": (
+        "a direct call",
+        put(edits.Editor, "_not_drained", lambda *_: Edit()),
+    ),
     "a blocking copy is no sync": ("a blocking copy", put(syncs, "BLOCKING_COPY", "-")),
     "only item waits at Level0": ("a sync without CANN calls", put(syncs, "SILENT", 10**12)),
     "collectives by order over all groups": ("a slow rank, several groups", put(collectives, "matched", _any_group)),
