@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, Spans, intersect, latest_open, subtract, union
+from npu_advisor.graph.named import starting
 from npu_advisor.graph.steps import idle_spans
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.schema import IDLE_OWNERS as OWNERS
@@ -79,15 +80,6 @@ def idle(profile: Profile) -> Table:
     return _table(profile, parts)
 
 
-def _named(table: Table, names: tuple[str, ...], exact: str = "") -> Ints:
-    """Rows whose name starts with one of ``names`` or is ``exact``."""
-    values = table["name"]
-    if not len(table):
-        return np.zeros(0, dtype=np.int64)
-    match = np.array([str(name).startswith(names) or str(name) == exact for name in values.categories], dtype=bool)
-    return np.flatnonzero((values.codes >= 0) & match[values.codes]) if len(match) else np.zeros(0, dtype=np.int64)
-
-
 def _causes(profile: Profile) -> _Causes:
     apis, ops, gcs = profile.table("apis"), profile.table("ops"), profile.table("gcs")
     sources: list[tuple[str, Table, Ints, Ints]] = [("gc", gcs, np.arange(len(gcs)), np.full(len(gcs), -1))]
@@ -96,12 +88,12 @@ def _causes(profile: Profile) -> _Causes:
         ("compile", COMPILE_CALLS, ""),
         ("sync", SYNC_CALLS, BLOCKING_COPY),
     ):
-        rows = _named(apis, names, exact)
+        rows = np.flatnonzero(starting(apis, names, exact))
         sources.append((owner, apis, rows, apis["op"][rows]))
     if not len(apis):
-        rows = _named(ops, SYNC_OPS)
+        rows = np.flatnonzero(starting(ops, SYNC_OPS))
         sources.append(("sync", ops, rows, rows))
-    rows = _named(ops, DATA_OPS)
+    rows = np.flatnonzero(starting(ops, DATA_OPS))
     sources.append(("data", ops, rows, rows))
     return _Causes(
         np.concatenate([np.full(len(rows), OWNERS.index(owner)) for owner, _, rows, _ in sources]),
