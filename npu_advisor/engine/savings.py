@@ -144,9 +144,6 @@ def _why_not(profile: Profile) -> Text | None:
         return say("saving.no_links")
     if (kernels["launch_ns"] >= 0).mean() < MIN_LAUNCHES:
         return say("saving.no_links")
-    # Without the CANN lane (Level0 text) blocking calls are invisible: the replay holds where the device would move.
-    if not len(profile.table("apis")):
-        return say("saving.no_calls")
     if any((profile.table(name)["start_ns"] < 0).any() for name in needed):
         return say("saving.lost_times")
     return None
@@ -283,6 +280,8 @@ def assumes(replayer: Replayer) -> Text:
     gap_us = replayer.kernel_gap / 1000.0
     if gap_us > USUAL_GAP_US:
         parts.append(say("saving.profiler_gap", gap_us=gap_us))
+    if not all(len(profile.table("apis")) for profile in replayer.profiles):
+        parts.append(say("saving.no_calls"))
     if replayer.anchored_share > RANGE_ANCHORED:
         parts.append(say("saving.range", share=f"{replayer.anchored_share:.0%}"))
     return Text(en="; ".join(part.en for part in parts), zh="；".join(part.zh for part in parts))

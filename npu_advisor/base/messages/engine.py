@@ -99,8 +99,8 @@ ENGINE: dict[str, tuple[str, str]] = {
         "该 profile 中 host 与 device 没有关联",
     ),
     "saving.no_calls": (
-        "no CANN calls were recorded, so what blocks the host is not known",
-        "未采集 CANN 接口，无法得知 host 被何处阻塞",
+        "no CANN calls were recorded (Level0), so blocking calls are inferred from ops that fall silent",
+        "未采集 CANN 接口（Level0），阻塞调用由算子的静默推断",
     ),
     "saving.lost_times": (
         "some host events lost their times",

@@ -16,6 +16,8 @@ from npu_advisor.model.table import Table
 # Without CANN calls, an op that is silent this long after its last launch and returns this soon after a device task
 # ends has waited for it.
 SILENT, RETURNS = 200 * US, 60 * US
+# No scalar comes from the device within this.
+READ = 10 * US
 
 
 class Syncs(NamedTuple):
@@ -74,20 +76,26 @@ def _calls(profile: Profile, threads: Ints) -> Syncs:
 
 
 def _ops(profile: Profile, tasks: Tasks) -> Syncs:
-    """Ops that read a device scalar, and leaf ops that fall silent until a device task ends."""
+    """Ops that read a device scalar, and ops that fall silent after what they launch until a device task ends."""
     ops, enqueues = profile.table("ops"), profile.table("enqueues")
-    start, end = ops["start_ns"].copy(), ops["end_ns"]
-    pushed = enqueues["op"] >= 0
+    start, end, parent = ops["start_ns"].copy(), ops["end_ns"], ops["parent"]
+    direct = tasks.op[(tasks.dequeue < 0) & (tasks.op >= 0) & (tasks.launch >= 0)]
+    pushed = np.flatnonzero(enqueues["op"] >= 0)
+    launching = np.zeros(len(ops), dtype=bool)
+    launching[enqueues["op"][pushed]] = launching[direct] = True
     np.maximum.at(start, enqueues["op"][pushed], enqueues["end_ns"][pushed])
-    direct = (tasks.dequeue < 0) & (tasks.op >= 0) & (tasks.launch >= 0)
-    np.maximum.at(start, tasks.op[direct], tasks.launch[direct])
-    leaf = np.ones(len(ops), dtype=bool)
-    leaf[ops["parent"][ops["parent"] >= 0]] = False
-    launched = start > ops["start_ns"]
+    np.maximum.at(start, direct, tasks.launch[(tasks.dequeue < 0) & (tasks.op >= 0) & (tasks.launch >= 0)])
+    below = np.flatnonzero(parent >= 0)
+    np.maximum.at(start, parent[below], end[below])
+    # A copy is asked for by a small op of its own, which its parent then waits for.
+    launching[parent[below[launching[below]]]] = True
     ends = np.sort(tasks.end)
     before = np.searchsorted(ends, end, side="right") - 1
     close = (before >= 0) & (end - ends[np.maximum(before, 0)] <= RETURNS) if len(ends) else np.zeros(len(ops), bool)
-    waited = leaf & launched & (end - start > SILENT) & close
-    waited[_named(ops, SYNC_OPS)] = True
+    waited = launching & (end - start > SILENT) & close
+    reads = np.zeros(len(ops), dtype=bool)
+    reads[_named(ops, SYNC_OPS)] = True
+    # What returns this soon was on the host.
+    waited |= reads & (end - start >= READ)
     rows = np.flatnonzero(waited & (end > start))
     return Syncs(ops["track"][rows], start[rows], end[rows], ops["name"].codes[rows].astype(np.int64), rows)
