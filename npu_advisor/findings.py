@@ -95,8 +95,15 @@ class TopKernel(_Model):
     share: float
 
 
+class StartShift(_Model):
+    """How far strict replay moves the start of a kernel, either way."""
+
+    median_us: float
+    p90_us: float
+
+
 class Replay(_Model):
-    """How well replaying the unedited graph gives back one step."""
+    """How well replaying the unedited graph gives back one step; ``start_shift`` is over all kernels of the rank."""
 
     rank: int
     step: int | None
@@ -104,6 +111,7 @@ class Replay(_Model):
     replayed_us: float
     error: float
     anchored_share: float
+    start_shift: StartShift | None = None
 
 
 class Saving(_Model):

@@ -17,7 +17,7 @@ from npu_advisor.base.intervals import Ints
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Basis, Text
 from npu_advisor.engine.run import RawFinding, RawFix, RuleResult, guarded
-from npu_advisor.findings import Replay, Saving
+from npu_advisor.findings import Replay, Saving, StartShift
 from npu_advisor.graph.replay import Edit, Replayer, Variants, merge
 from npu_advisor.graph.replay.context import Floats
 from npu_advisor.graph.replay.ranks import like_the_others, same_rows
@@ -151,6 +151,7 @@ def _why_not(profile: Profile) -> Text | None:
 
 def recorded(replayer: Replayer) -> list[Replay]:
     """How well each step replays."""
+    shifts = {rank: _shift(ns) for rank, ns in replayer.kernel_shift().items()}
     return [
         Replay(
             rank=step.rank,
@@ -159,9 +160,17 @@ def recorded(replayer: Replayer) -> list[Replay]:
             replayed_us=step.replayed / 1000.0,
             error=step.error,
             anchored_share=step.anchored_share,
+            start_shift=shifts[step.rank],
         )
         for step in replayer.recorded
     ]
+
+
+def _shift(ns: Ints) -> StartShift | None:
+    if not len(ns):
+        return None
+    median, p90 = (float(us) for us in np.quantile(ns / 1000.0, (0.5, 0.9)))
+    return StartShift(median_us=median, p90_us=p90)
 
 
 def _gate(replayer: Replayer) -> Text | None:

@@ -1,4 +1,4 @@
-"""Texts of what-if questions: (English, Chinese)."""
+"""Texts of what-if questions and of how good a replay is: (English, Chinese)."""
 
 WHATIF: dict[str, tuple[str, str]] = {
     "whatif.no_rows": ("matches no row of {table}", "没有匹配到 {table} 中的任何行"),
@@ -38,6 +38,11 @@ WHATIF: dict[str, tuple[str, str]] = {
     "ui.whatif.trust": (
         "The replay misses a recorded step by {error}; {anchored} of the time is held by silences that nothing explains.",
         "重放与采集的单步相差 {error}；{anchored} 的时间由无法解释的静默决定。",
+    ),
+    "ui.footer.anchored": ("anchored {share}", "无因静默 {share}"),
+    "ui.footer.shift": (
+        "kernel starts off by {median} (median), {p90} (p90)",
+        "kernel 起始偏差 {median}（中位数）、{p90}（p90）",
     ),
     "ui.whatif.assumes": ("It assumes: {assumes}.", "前提：{assumes}。"),
     "ui.whatif.edits": ("Edits", "修改"),
