@@ -165,7 +165,9 @@ def main() -> None:
     parser.add_argument("--twins", type=int, help="only so many of the grid")
     chosen = list(islice(twins(), parser.parse_args().twins))
     found = compared(chosen, FORMS)
-    print(f"{'savings >= 1 % of the step':28} {'n':>4} {'silent':>6} {'replayed':>8} {'median':>8} {'p90':>8}  in order")
+    print(
+        f"{'savings >= 1 % of the step':28} {'n':>4} {'silent':>6} {'replayed':>8} {'median':>8} {'p90':>8}  in order"
+    )
     for form, pairs in found.items():
         print(f"{form:28} {Figures(pairs)}")
     print(f"{len(chosen)} twins", file=sys.stderr)

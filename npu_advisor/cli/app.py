@@ -142,11 +142,18 @@ def rules_list(rules: Rules = None, lang: LangOption = "auto") -> int:
 
 @rules_app.command("explain")
 def rules_explain(
-    rule: Annotated[str, typer.Argument(metavar="ID")], rules: Rules = None, lang: LangOption = "auto"
+    rule: Annotated[str | None, typer.Argument(metavar="ID", show_default=False)] = None,
+    how: Annotated[str | None, typer.Option("--how", metavar="savings", show_default=False)] = None,
+    rules: Rules = None,
+    lang: LangOption = "auto",
 ) -> int:
-    """Explain one rule."""
+    """Explain one rule, or how its figures come about."""
     from npu_advisor.cli import rules as command
 
+    if how is not None:
+        return command.explain_how(how, _language(lang))
+    if rule is None:
+        raise typer.BadParameter(say("help.option.rule_or_how").pick(_language(lang)))
     return command.explain(rule, rules or [], _language(lang))
 
 

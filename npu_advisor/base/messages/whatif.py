@@ -46,7 +46,10 @@ WHATIF: dict[str, tuple[str, str]] = {
     ),
     "ui.whatif.assumes": ("It assumes: {assumes}.", "前提：{assumes}。"),
     "ui.whatif.edits": ("Edits", "修改"),
-    "ui.whatif.edits_note": ("rows matched · saves alone · with the other edits", "匹配行数 · 单独节省 · 与其他修改一起"),
+    "ui.whatif.edits_note": (
+        "rows matched · saves alone · with the other edits",
+        "匹配行数 · 单独节省 · 与其他修改一起",
+    ),
     "ui.whatif.next": ("What costs time then", "此后的耗时所在"),
     "ui.whatif.next_note": ("saves on top of the edits · before them", "在修改之上再节省 · 修改之前"),
     "ui.whatif.nothing_next": ("No finding saves time on top of the edits.", "在修改之上，没有任何发现还能节省时间。"),
@@ -60,6 +63,11 @@ WHATIF: dict[str, tuple[str, str]] = {
         "JSON Schema of the JSON answer to a what-if question.",
         "what-if 的 JSON 输出的 JSON Schema。",
     ),
+    "help.option.how": (
+        "Explain how these figures are computed and how good they have been.",
+        "说明这些数值如何计算、准确程度如何。",
+    ),
+    "help.option.rule_or_how": ("name a rule, or --how savings", "请给出规则 id，或 --how savings"),
     "help.option.edit": (
         "remove, scale, cap, close, overlap or fuse TABLE where CONDITION; again for more.",
         "remove、scale、cap、close、overlap 或 fuse TABLE where 条件；可重复。",
