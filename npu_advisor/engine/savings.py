@@ -32,6 +32,7 @@ RANGE_ANCHORED, MAX_ANCHORED = 0.15, 0.40
 MIN_LAUNCHES = 0.5
 # A gap between queued kernels beyond this is the profiler's own work.
 USUAL_GAP_US = 20.0
+NO_EDIT = Edit()
 
 
 @dataclass
@@ -65,7 +66,7 @@ class Run:
     positions: list[int]
     replayer: Replayer | None = None
     reason: Text | None = None
-    done: Edit = Edit()
+    done: Edit = NO_EDIT
     done_ns: float = 0.0
 
     def with_done(self, done: Edit) -> Run:

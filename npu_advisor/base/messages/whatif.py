@@ -36,7 +36,7 @@ WHATIF: dict[str, tuple[str, str]] = {
     ),
     "ui.whatif.ranks": ("Ranks {ranks}", "{ranks} 号卡"),
     "ui.whatif.trust": (
-        "The replay misses a recorded step by {error}; {anchored} of the time is held by silences that nothing explains.",
+        "The replay misses a recorded step by {error}; silences that nothing explains hold {anchored} of the time.",
         "重放与采集的单步相差 {error}；{anchored} 的时间由无法解释的静默决定。",
     ),
     "ui.footer.anchored": ("anchored {share}", "无因静默 {share}"),
@@ -67,7 +67,7 @@ WHATIF: dict[str, tuple[str, str]] = {
         "Explain how these figures are computed and how good they have been.",
         "说明这些数值如何计算、准确程度如何。",
     ),
-    "help.option.rule_or_how": ("name a rule, or --how savings", "请给出规则 id，或 --how savings"),
+    "help.option.rule_or_how": ("name a rule by its ID, or --how savings", "请给出规则 ID，或 --how savings"),
     "help.option.edit": (
         "remove, scale, cap, close, overlap or fuse TABLE where CONDITION; again for more.",
         "remove、scale、cap、close、overlap 或 fuse TABLE where 条件；可重复。",
