@@ -24,6 +24,7 @@ from synthetic import Settings, generate
 
 from npu_advisor.api import finish
 from npu_advisor.derive import introduce
+from npu_advisor.engine.places import Roots
 from npu_advisor.engine.pricing import Priced, price
 from npu_advisor.engine.run import run_rules
 from npu_advisor.model.profile import Profile
@@ -126,7 +127,7 @@ def priced(folder: Path, change: Change | None, seed: int = 0) -> Priced:
     profiles.sort(key=lambda profile: profile.rank)
     introduce(profiles)
     rules = load_rules()
-    return price([(profile, run_rules(rules, profile)) for profile in profiles], {})
+    return price([(profile, run_rules(rules, profile)) for profile in profiles], Roots())
 
 
 def compared(twin: list[tuple[str, Settings]], forms: dict[str, Change | None]) -> dict[str, list[Pair]]:

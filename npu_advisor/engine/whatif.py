@@ -120,9 +120,7 @@ def _matched(profile: Profile, plan: EditPlan) -> tuple[Ints, Floats | None]:
     return rows.position[known], numbers[known]
 
 
-def _priced(
-    answer: EditedRun, results: Results, run: Run, touched: Sequence[_Touched], roots: Roots
-) -> EditedRun:
+def _priced(answer: EditedRun, results: Results, run: Run, touched: Sequence[_Touched], roots: Roots) -> EditedRun:
     assert run.replayer is not None
     every = [one.edit() for one in touched]
     taken = assumes(run.replayer)
