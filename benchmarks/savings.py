@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "fixtures"))
 from synthetic import Settings, generate
 from synthetic.simulation import simulate
 
-from npu_advisor import Report, analyze
+from npu_advisor import Finding, analyze
 
 RULES = {
     "dispatch": ("dispatch-dequeue-gap",),
@@ -98,11 +98,7 @@ def compare(name: str, settings: Settings, folder: Path) -> tuple[list[Pair], tu
     """The pairs of one twin, and (step, true joint, predicted joint) in us."""
     truth = generate(folder, settings)
     report = analyze(folder)
-    label = f"{name} seed {settings.seed} world {settings.world} ranks {settings.ranks} scale {settings.device_scale}"
-    pairs = [
-        Pair(label, plant, truth["step_us"], found["saving_us_per_step"], *_told(report, plant))
-        for plant, found in truth["plants"].items()
-    ]
+    pairs = pairs_of(name, settings, truth, report.findings)
     # Together, what was told must save what leaving just that out saves.
     told = {pair.plant for pair in pairs if pair.us is not None}
     left = {plant: value for plant, value in settings.plants().items() if plant not in told}
@@ -110,9 +106,18 @@ def compare(name: str, settings: Settings, folder: Path) -> tuple[list[Pair], tu
     return pairs, (truth["step_us"], truth["step_us_truth_run"] - cured, report.saving.joint_us_per_step)
 
 
-def _told(report: Report, plant: str) -> tuple[float | None, float, float, str]:
+def pairs_of(name: str, settings: Settings, truth: dict[str, Any], findings: list[Finding]) -> list[Pair]:
+    """What one twin says and what was told, for each of its plants."""
+    label = f"{name} seed {settings.seed} world {settings.world} ranks {settings.ranks} scale {settings.device_scale}"
+    return [
+        Pair(label, plant, truth["step_us"], found["saving_us_per_step"], *_told(findings, plant))
+        for plant, found in truth["plants"].items()
+    ]
+
+
+def _told(findings: list[Finding], plant: str) -> tuple[float | None, float, float, str]:
     """The largest saving of the plant's rules."""
-    savings = [found.saving for found in report.findings if found.rule_id in RULES[plant] and found.saving]
+    savings = [found.saving for found in findings if found.rule_id in RULES[plant] and found.saving]
     if not savings:
         return None, 0.0, 0.0, "none"
     best = max(savings, key=lambda saving: saving.us_per_step)
@@ -147,7 +152,7 @@ def table(pairs: list[Pair], joints: list[tuple[float, float, float]]) -> str:
     lines.append(f"{'smaller ones, of the step':28} {len(small):4} {'':6} {_quantiles(off)}")
     errors = [told / true - 1 for step_us, true, told in joints if true > SMALL * step_us]
     lines.append(f"{'all that was told, together':28} {len(errors):4} {'':6} {_quantiles(errors)}")
-    right, wrong = _order(large)
+    right, wrong = order(large)
     lines.append(f"pairs that differ by > {APART:.0%} in order: {right} of {right + wrong}")
     lines.append(
         f"replayed: {sum(pair.basis == 'replayed' for pair in pairs)} of {sum(pair.us is not None for pair in pairs)}"
@@ -155,7 +160,8 @@ def table(pairs: list[Pair], joints: list[tuple[float, float, float]]) -> str:
     return "\n".join(lines)
 
 
-def _order(pairs: list[Pair]) -> tuple[int, int]:
+def order(pairs: list[Pair]) -> tuple[int, int]:
+    """How many pairs of savings in one twin that differ by more than a tenth are in the right order, or not."""
     right = wrong = 0
     for one, other in itertools.combinations([pair for pair in pairs if pair.us is not None], 2):
         if one.twin == other.twin and abs(one.truth_us - other.truth_us) > APART * max(one.truth_us, other.truth_us):

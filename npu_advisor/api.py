@@ -3,30 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from pydantic import PrivateAttr
 
 from npu_advisor import __version__
 from npu_advisor.base.errors import ConfigError, ProfileError, RuleError
 from npu_advisor.base.messages import say
 from npu_advisor.derive import derive, introduce
 from npu_advisor.engine import summary
+from npu_advisor.engine.editing import EditPlan, parse_edits
 from npu_advisor.engine.lint import lint_rules
 from npu_advisor.engine.places import Roots
 from npu_advisor.engine.pricing import price
-from npu_advisor.engine.run import run_rules
+from npu_advisor.engine.run import RuleResult, run_rules
+from npu_advisor.engine.savings import Run, replay_runs
 from npu_advisor.engine.suppress import split, suppressed
-from npu_advisor.findings import ProfileFacts, Report, Tool
+from npu_advisor.engine.whatif import edited
+from npu_advisor.findings import ProfileFacts, Report, Tool, WhatIf
 from npu_advisor.graph.links import link
 from npu_advisor.graph.steps import keep_steps
 from npu_advisor.model.profile import Profile, ProfileSet
 from npu_advisor.readers import RankSource, locate, read_rank
 from npu_advisor.rules.loader import load_rules
+from npu_advisor.rules.spec import Rule
 
 Paths = str | Path | Sequence[str | Path]
 Progress = Callable[[int, int], None]
 
-__all__ = ["analyze", "finish", "load_profile", "load_profiles", "load_rules"]
+__all__ = ["Analysis", "analyze", "finish", "load_profile", "load_profiles", "load_rules", "whatif"]
+
+
+class Analysis(Report):
+    """The report on a path, which also answers what-if questions about it."""
+
+    _inputs: _Inputs = PrivateAttr()
+
+    def whatif(self, *edits: str) -> WhatIf:
+        """The step with ``edits`` applied, such as ``scale kernels where type == "MatMulV3" by 0.8``.
+
+        Reports do not hold profiles: the first question reads the path again, later ones are answered at once.
+        RuleError for an edit that is wrong, ProfileError when the path cannot be read any more.
+        """
+        plans = parse_edits(edits)
+        return self._inputs.session.answer(plans)
 
 
 def analyze(
@@ -40,7 +63,7 @@ def analyze(
     ranks: Sequence[int] = (),
     steps: Sequence[int] = (),
     progress: Progress | None = None,
-) -> Report:
+) -> Analysis:
     """Analyse every rank under ``path`` and return the report.
 
     ``rules`` are further rule directories and ``params`` maps rule ids to changed parameters; ``select`` and
@@ -49,17 +72,16 @@ def analyze(
     ``progress(done, total)`` counts bytes read.
     Raises ProfileError when nothing can be analysed, RuleError and ConfigError for wrong rules and options.
     """
-    loaded = load_rules(dirs=rules, params=params, select=select, ignore=ignore)
-    if problems := lint_rules(loaded, tests=False):
-        raise RuleError(problems)
-    profiles = load_profiles(path, ranks=ranks, steps=steps, progress=progress)
-    results = [(profile, run_rules(loaded, profile)) for profile in profiles]
-    roots = Roots.of(source_root)
+    loaded = _rules(rules, params, select, ignore)
+    inputs = _Inputs(path, loaded, tuple(source_root), tuple(ranks), tuple(steps))
+    session = inputs.read(progress)
+    results, roots = session.results, session.roots
+    profiles = [profile for profile, _ in results]
     kept, set_aside = split(results, roots)
     priced = price(kept, roots)
-    return Report(
+    report = Analysis(
         tool=Tool(version=__version__),
-        profile=ProfileFacts(path=_shown(path), ranks=[summary.rank_info(profile) for profile in profiles]),
+        profile=session.facts,
         steps=[step for profile in profiles for step in summary.steps(profile)],
         facts=[summary.facts(profile) for profile in profiles],
         top_kernels=[kernel for profile in profiles for kernel in summary.top_kernels(profile)],
@@ -77,6 +99,85 @@ def analyze(
         diagnostics=[remark for profile in profiles for remark in summary.remarks(profile)],
         profiler_call=summary.profiler_call(results),
     )
+    report._inputs = inputs
+    return report
+
+
+def whatif(
+    path: Paths,
+    *edits: str,
+    rules: Sequence[str | Path] = (),
+    params: Mapping[str, Mapping[str, Any]] | None = None,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    source_root: Sequence[str] = (),
+    ranks: Sequence[int] = (),
+    steps: Sequence[int] = (),
+    progress: Progress | None = None,
+) -> WhatIf:
+    """What ``edits`` make of the step of every run under ``path``; options as in :func:`analyze`."""
+    plans = parse_edits(edits)
+    loaded = _rules(rules, params, select, ignore)
+    inputs = _Inputs(path, loaded, tuple(source_root), tuple(ranks), tuple(steps))
+    return inputs.read(progress).answer(plans)
+
+
+@dataclass(frozen=True)
+class _Session:
+    """Profiles with the results of the rules."""
+
+    facts: ProfileFacts
+    results: list[tuple[Profile, list[RuleResult]]]
+    roots: Roots
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        return replay_runs([profile for profile, _ in self.results])
+
+    def answer(self, plans: Sequence[EditPlan]) -> WhatIf:
+        """The step with ``plans`` applied."""
+        return WhatIf(
+            tool=Tool(version=__version__),
+            profile=self.facts,
+            runs=edited(split(self.results, self.roots)[0], self.runs, plans, self.roots),
+            diagnostics=[remark for profile, _ in self.results for remark in summary.remarks(profile)],
+        )
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """What a session is read from. Equal inputs make equal reports."""
+
+    path: Paths
+    rules: list[Rule]
+    source_root: tuple[str, ...]
+    ranks: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    @cached_property
+    def session(self) -> _Session:
+        return self.read()
+
+    def read(self, progress: Progress | None = None) -> _Session:
+        profiles = load_profiles(self.path, ranks=self.ranks, steps=self.steps, progress=progress)
+        return _Session(
+            facts=ProfileFacts(path=_shown(self.path), ranks=[summary.rank_info(profile) for profile in profiles]),
+            results=[(profile, run_rules(self.rules, profile)) for profile in profiles],
+            roots=Roots.of(self.source_root),
+        )
+
+
+def _rules(
+    dirs: Sequence[str | Path],
+    params: Mapping[str, Mapping[str, Any]] | None,
+    select: Sequence[str],
+    ignore: Sequence[str],
+) -> list[Rule]:
+    """The rules that are asked for. RuleError when one of them is wrong."""
+    loaded = load_rules(dirs=dirs, params=params, select=select, ignore=ignore)
+    if problems := lint_rules(loaded, tests=False):
+        raise RuleError(problems)
+    return loaded
 
 
 def load_profiles(

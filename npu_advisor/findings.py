@@ -95,8 +95,15 @@ class TopKernel(_Model):
     share: float
 
 
+class StartShift(_Model):
+    """How far strict replay moves the start of a kernel, either way."""
+
+    median_us: float
+    p90_us: float
+
+
 class Replay(_Model):
-    """How well replaying the unedited graph gives back one step."""
+    """How well replaying the unedited graph gives back one step; ``start_shift`` is over all kernels of the rank."""
 
     rank: int
     step: int | None
@@ -104,6 +111,7 @@ class Replay(_Model):
     replayed_us: float
     error: float
     anchored_share: float
+    start_shift: StartShift | None = None
 
 
 class Saving(_Model):
@@ -277,3 +285,52 @@ class Report(_Model):
     def worst(self) -> Severity | None:
         """The gravest severity of any finding, None without findings."""
         return min((finding.severity for finding in self.findings), key=lambda severity: severity.order, default=None)
+
+
+class EditEffect(_Model):
+    """What one edit of a what-if touches and saves.
+
+    ``rows`` counts what it matched, by rank; ``reason`` says why it changes nothing, ``enable`` how to record what it
+    needs. Savings keep their sign: an edit that makes the step longer saves less than nothing.
+    """
+
+    edit: str
+    rows: dict[str, int]
+    saving: Saving | None = None
+    reason: Text | None = None
+    enable: str | None = None
+
+
+class EditedRun(_Model):
+    """The ranks of one run with the edits applied, and what costs time then.
+
+    ``new_step_us`` and its range are null when the replay is not believed (``reason``). ``findings`` are in order of
+    worth on top of the edits; ``unedited_us_per_step`` is what each (by fingerprint) saves without them.
+    """
+
+    ranks: list[int]
+    step_us: float
+    new_step_us: float | None = None
+    low_new_step_us: float | None = None
+    high_new_step_us: float | None = None
+    saving: Saving | None = None
+    reason: Text | None = None
+    replay: list[Replay] = Field(default_factory=list)
+    edits: list[EditEffect] = Field(default_factory=list)
+    findings: list[Finding] = Field(default_factory=list)
+    unedited_us_per_step: dict[str, float] = Field(default_factory=dict)
+
+
+class WhatIf(_Model):
+    """The answer to a what-if question; ranks that do not belong together are runs of their own."""
+
+    schema_version: str = SCHEMA_VERSION
+    tool: Tool
+    profile: ProfileFacts
+    runs: list[EditedRun]
+    diagnostics: list[Remark] = Field(default_factory=list)
+
+    @property
+    def believed(self) -> bool:
+        """Whether any run has a figure."""
+        return any(run.new_step_us is not None for run in self.runs)

@@ -1,4 +1,5 @@
-"""The command line: ``npu-advisor PATH...`` analyses; ``rules`` and ``schema`` are commands of their own.
+"""The command line: ``npu-advisor PATH...`` analyses; ``whatif``, ``rules`` and ``schema`` are commands of
+their own.
 
 Everything heavy is imported inside the commands, so that ``--help`` needs neither pandas nor networkx.
 """
@@ -19,7 +20,7 @@ from npu_advisor.cli.notices import error_text, usage_text
 from npu_advisor.cli.output import note
 
 PROGRAM = "npu-advisor"
-COMMANDS = ("rules", "schema", "watch")
+COMMANDS = ("rules", "schema", "watch", "whatif")
 INTERRUPTED = 130
 KINDS = "terminal|json|sarif|markdown|github"
 # typer carries its own copy of click's exceptions or uses click's, depending on its version.
@@ -121,6 +122,42 @@ def watch(
     )
 
 
+@commands.command()
+def whatif(
+    paths: Paths = None,
+    edit: Annotated[list[str] | None, typer.Option("--edit", "-e", metavar="EDIT", show_default=False)] = None,
+    form: Annotated[str, typer.Option("--format", "-f", metavar="terminal|json")] = "terminal",
+    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", show_default=False)] = None,
+    lang: LangOption = "auto",
+    select: Select = None,
+    ignore: Ignore = None,
+    rules: Rules = None,
+    rank: Annotated[list[int] | None, typer.Option("--rank", metavar="N", show_default=False)] = None,
+    step: Annotated[list[int] | None, typer.Option("--step", metavar="N", show_default=False)] = None,
+    show_all: Annotated[bool, typer.Option("--all", show_default=False)] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", show_default=False)] = False,
+) -> int:
+    """Re-time a step with edits applied."""
+    from npu_advisor.cli.whatif import Question, run
+
+    return run(
+        Question(
+            paths=tuple(paths or ()),
+            edits=tuple(edit or ()),
+            form=form,
+            output=output,
+            lang=lang,
+            select=tuple(select or ()),
+            ignore=tuple(ignore or ()),
+            rules=tuple(rules or ()),
+            ranks=tuple(rank or ()),
+            steps=tuple(step or ()),
+            show_all=show_all,
+            quiet=quiet,
+        )
+    )
+
+
 @rules_app.command("list")
 def rules_list(rules: Rules = None, lang: LangOption = "auto") -> int:
     """List the rules."""
@@ -131,11 +168,18 @@ def rules_list(rules: Rules = None, lang: LangOption = "auto") -> int:
 
 @rules_app.command("explain")
 def rules_explain(
-    rule: Annotated[str, typer.Argument(metavar="ID")], rules: Rules = None, lang: LangOption = "auto"
+    rule: Annotated[str | None, typer.Argument(metavar="ID", show_default=False)] = None,
+    how: Annotated[str | None, typer.Option("--how", metavar="savings", show_default=False)] = None,
+    rules: Rules = None,
+    lang: LangOption = "auto",
 ) -> int:
-    """Explain one rule."""
+    """Explain one rule, or how its figures come about."""
     from npu_advisor.cli import rules as command
 
+    if how is not None:
+        return command.explain_how(how, _language(lang))
+    if rule is None:
+        raise typer.BadParameter(say("help.option.rule_or_how").pick(_language(lang)))
     return command.explain(rule, rules or [], _language(lang))
 
 
@@ -161,6 +205,14 @@ def schema_report() -> int:
     from npu_advisor.cli import schemas
 
     return schemas.report()
+
+
+@schema_app.command("whatif")
+def schema_whatif() -> int:
+    """Print the JSON Schema of the answer to a what-if question."""
+    from npu_advisor.cli import schemas
+
+    return schemas.whatif()
 
 
 @schema_app.command("rule")

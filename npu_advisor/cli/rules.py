@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import npu_advisor
 from npu_advisor.base.errors import AdvisorError, ConfigError, RuleError
 from npu_advisor.base.lang import Lang
 from npu_advisor.base.messages import say
-from npu_advisor.cli.choices import did_you_mean, rule_dirs
+from npu_advisor.cli.choices import choice, did_you_mean, rule_dirs
 from npu_advisor.cli.output import width_of, write_report
 from npu_advisor.report.options import MAX_WIDTH
 from npu_advisor.report.text import clean, one_line, pad, wrap
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from npu_advisor.findings import Finding
     from npu_advisor.model.profile import Profile
 
+TOPICS = ("savings",)
 _LABEL = 13
 _INDENT = 2
 
@@ -45,6 +47,21 @@ def explain(rule_id: str, dirs: Sequence[str], lang: Lang) -> int:
         raise ConfigError(unknown, did_you_mean(rule_id, rules), say("error.unknown_rule_do"))
     _print(_explained(rules[rule_id], lang))
     return 0
+
+
+def explain_how(topic: str, lang: Lang) -> int:
+    """Print the page on how figures come about. ConfigError for a topic without one."""
+    choice("--how", topic, TOPICS)
+    page = _docs_dir() / f"{topic}{'.zh' if lang == 'zh' else ''}.md"
+    write_report(clean(page.read_text(encoding="utf-8")), None)
+    return 0
+
+
+def _docs_dir() -> Path:
+    """The folder of the pages: inside a wheel, beside the package in a checkout."""
+    package = Path(npu_advisor.__file__).parent
+    inside = package / "_docs"
+    return inside if inside.is_dir() else package.parent / "docs"
 
 
 def lint(dirs: Sequence[str], lang: Lang) -> int:

@@ -14,6 +14,13 @@ def report() -> int:
     return _print(report_schema())
 
 
+def whatif() -> int:
+    """Print the JSON Schema of the answer to a what-if question."""
+    from npu_advisor.report.json import whatif_schema
+
+    return _print(whatif_schema())
+
+
 def rule() -> int:
     """Print the JSON Schema of a rule file."""
     from npu_advisor.rules.spec import Rule

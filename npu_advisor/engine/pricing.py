@@ -21,7 +21,7 @@ from npu_advisor.base.terms import Basis, Severity, Text
 from npu_advisor.engine.places import Roots, location
 from npu_advisor.engine.reach import carry
 from npu_advisor.engine.run import RawFinding, RawFix, RuleResult
-from npu_advisor.engine.savings import Savings, replayed
+from npu_advisor.engine.savings import Run, Savings, replayed
 from npu_advisor.engine.stages import below
 from npu_advisor.findings import Finding, JointSaving, Link, Replay, Saving
 from npu_advisor.graph.build import EventGraph, event_graph
@@ -57,9 +57,16 @@ class _Candidate(NamedTuple):
     why_bound: Text | None
 
 
-def price(results: Sequence[tuple[Profile, Sequence[RuleResult]]], roots: Roots) -> Priced:
-    """Price every raw finding of every rank; the same finding on several ranks becomes one."""
-    savings = replayed(results, _fingerprint)
+def price(
+    results: Sequence[tuple[Profile, Sequence[RuleResult]]],
+    roots: Roots,
+    runs: Sequence[Run] | None = None,
+) -> Priced:
+    """Price every raw finding of every rank; the same finding on several ranks becomes one.
+
+    ``runs`` is how the profiles are replayed, where that is built already.
+    """
+    savings = replayed(results, _fingerprint, runs)
     per_rank = [
         _joint(_candidates(profile, outcomes, savings, savings.reasons.get(number)))
         for number, (profile, outcomes) in enumerate(results)
@@ -264,7 +271,10 @@ def _saving(candidate: _Candidate, joint_us: float) -> Saving | None:
 def _bound(why: Text | None) -> Text:
     """What an upper bound takes for granted, and why it is no more than that."""
     plain = say("saving.upper_bound")
-    return plain if why is None else Text(en=f"{why.en}; {plain.en}", zh=f"{why.zh}；{plain.zh}")
+    if why is None:
+        return plain
+    en, zh = (say("saving.not_replayed", why=text) for text in (why.en, why.zh))
+    return Text(en=f"{en.en}; {plain.en}", zh=f"{zh.zh}；{plain.zh}")
 
 
 def _severity(raw: RawFinding, saving: Saving | None) -> Severity:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -17,7 +17,7 @@ from npu_advisor.base.intervals import Floats, Ints
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Basis, Text
 from npu_advisor.engine.run import RawFinding, RawFix, RuleResult, guarded
-from npu_advisor.findings import Replay, Saving
+from npu_advisor.findings import Replay, Saving, StartShift
 from npu_advisor.graph.replay import Edit, Replayer, Variants, merge
 from npu_advisor.graph.replay.ranks import like_the_others, same_rows
 from npu_advisor.graph.replay.solve import CycleError
@@ -31,6 +31,7 @@ RANGE_ANCHORED, MAX_ANCHORED = 0.15, 0.40
 MIN_LAUNCHES = 0.5
 # A gap between queued kernels beyond this is the profiler's own work.
 USUAL_GAP_US = 20.0
+NO_EDIT = Edit()
 
 
 @dataclass
@@ -54,14 +55,75 @@ class Savings:
         return saving.model_copy(update={"high_us_per_step": max(saving.high_us_per_step, bound_us)})
 
 
-def replayed(results: Results, key: Callable[[RawFinding], str]) -> Savings:
-    """Replay the ranks of ``results`` and price their findings; equal ``key`` on several ranks is one finding."""
+@dataclass(frozen=True)
+class Run:
+    """Ranks replayed together (``positions`` among the profiles), or why they are not believed.
+
+    Savings are on top of ``done``, an edit that is applied already and saves ``done_ns`` per step.
+    """
+
+    positions: list[int]
+    replayer: Replayer | None = None
+    reason: Text | None = None
+    done: Edit = NO_EDIT
+    done_ns: float = 0.0
+
+    def with_done(self, done: Edit) -> Run:
+        """This run with ``done`` applied."""
+        assert self.replayer is not None
+        return replace(self, done=done, done_ns=self.replayer.price(done))
+
+    def saves_us(self, edits: Edit | Sequence[Edit]) -> float:
+        """What edits save together, in us per step."""
+        assert self.replayer is not None
+        more = [edits] if isinstance(edits, Edit) else list(edits)
+        return (self.replayer.price([self.done, *more]) - self.done_ns) / 1000.0
+
+
+def replay_runs(profiles: Sequence[Profile]) -> list[Run]:
+    """Build the replay of ``profiles``: the ranks of one run together, others each alone."""
+    return [_built(profiles, positions) for positions in _runs(profiles)]
+
+
+def _built(profiles: Sequence[Profile], positions: list[int]) -> Run:
+    mine = [profiles[number] for number in positions]
+    if (reason := _why_not(mine[0])) is not None:
+        return Run(positions, reason=reason)
+    made: list[Replayer | Text] = []
+
+    def build() -> None:
+        try:
+            made.append(Replayer(mine))
+        except CycleError:
+            made.append(say("saving.cycle"))
+
+    if (error := guarded(build)) is not None:
+        return Run(positions, reason=say("saving.failed", error=error))
+    (found,) = made
+    return Run(positions, reason=found) if isinstance(found, Text) else Run(positions, found, _gate(found))
+
+
+def replayed(results: Results, key: Callable[[RawFinding], str], runs: Sequence[Run] | None = None) -> Savings:
+    """Price the findings of ``results`` by replay; equal ``key`` on several ranks is one finding.
+
+    ``runs`` are built here unless given.
+    """
     found = Savings()
-    for group in _runs([profile for profile, _ in results]):
-        error = guarded(partial(_replay_run, results, group, key, found))
-        if error is not None:
-            found.reasons |= dict.fromkeys(group, say("saving.failed", error=error))
+    for run in replay_runs([profile for profile, _ in results]) if runs is None else runs:
+        if run.replayer is not None:
+            found.replay += recorded(run.replayer)
+        reason = run.reason
+        if reason is None and (error := guarded(partial(_price_run, results, run, key, found))) is not None:
+            reason = say("saving.failed", error=error)
+        if reason is not None:
+            found.reasons |= dict.fromkeys(run.positions, reason)
     return found
+
+
+def _price_run(results: Results, run: Run, key: Callable[[RawFinding], str], found: Savings) -> None:
+    assert run.replayer is not None
+    edits = _edits(results, run.positions, key, run.replayer)
+    _price(run, [entry for entry in edits.values() if entry.variants], found)
 
 
 def _runs(profiles: Sequence[Profile]) -> list[list[int]]:
@@ -82,33 +144,14 @@ def _why_not(profile: Profile) -> Text | None:
         return say("saving.no_links")
     if (kernels["launch_ns"] >= 0).mean() < MIN_LAUNCHES:
         return say("saving.no_links")
-    # Without the CANN lane (Level0 text) blocking calls are invisible: the replay holds where the device would move.
-    if not len(profile.table("apis")):
-        return say("saving.no_calls")
     if any((profile.table(name)["start_ns"] < 0).any() for name in needed):
         return say("saving.lost_times")
     return None
 
 
-def _replay_run(results: Results, group: list[int], key: Callable[[RawFinding], str], found: Savings) -> None:
-    profiles = [results[number][0] for number in group]
-    reason = _why_not(profiles[0])
-    if reason is None:
-        try:
-            replayer = Replayer(profiles)
-        except CycleError:
-            reason = say("saving.cycle")
-    if reason is None:
-        found.replay += _recorded(replayer)
-        reason = _gate(replayer)
-    if reason is not None:
-        found.reasons |= dict.fromkeys(group, reason)
-        return
-    edits = _edits(results, group, key, replayer)
-    _price(replayer, [entry for entry in edits.values() if entry.variants], found)
-
-
-def _recorded(replayer: Replayer) -> list[Replay]:
+def recorded(replayer: Replayer) -> list[Replay]:
+    """How well each step replays."""
+    shifts = {rank: _shift(ns) for rank, ns in replayer.kernel_shift().items()}
     return [
         Replay(
             rank=step.rank,
@@ -117,9 +160,17 @@ def _recorded(replayer: Replayer) -> list[Replay]:
             replayed_us=step.replayed / 1000.0,
             error=step.error,
             anchored_share=step.anchored_share,
+            start_shift=shifts[step.rank],
         )
         for step in replayer.recorded
     ]
+
+
+def _shift(ns: Ints) -> StartShift | None:
+    if not len(ns):
+        return None
+    median, p90 = (float(us) for us in np.quantile(ns / 1000.0, (0.5, 0.9)))
+    return StartShift(median_us=median, p90_us=p90)
 
 
 def _gate(replayer: Replayer) -> Text | None:
@@ -203,17 +254,19 @@ def _everywhere(entry: _Entry, replayer: Replayer) -> None:
             entry.add(replayer, position, fix, rows, values)
 
 
-def _price(replayer: Replayer, entries: list[_Entry], found: Savings) -> None:
+def _price(run: Run, entries: list[_Entry], found: Savings) -> None:
+    replayer = run.replayer
+    assert replayer is not None
     expected = [entry.edit("expected") for entry in entries]
-    everything = replayer.price(expected) / 1000.0
+    everything = run.saves_us(expected)
     priced: dict[int, Saving] = {}
     for number, entry in enumerate(entries):
         others = expected[:number] + expected[number + 1 :]
-        part = everything - replayer.price(others) / 1000.0 if others else everything
-        us = replayer.price(expected[number]) / 1000.0
-        ends = [us, *(replayer.price(entry.edit(which)) / 1000.0 for which in entry.ends())]
+        part = everything - run.saves_us(others) if others else everything
+        us = run.saves_us(expected[number])
+        ends = [us, *(run.saves_us(entry.edit(which)) for which in entry.ends())]
         for profile, raw in entry.raws:
-            step_us = float(profile.table("steps")["dur_us"].mean())
+            step_us = float(profile.table("steps")["dur_us"].mean()) - run.done_ns / 1000.0
             if replayer.anchored_share > RANGE_ANCHORED:
                 found.ranged.add(id(raw))
             priced[id(raw)] = Saving(
@@ -221,21 +274,23 @@ def _price(replayer: Replayer, entries: list[_Entry], found: Savings) -> None:
                 low_us_per_step=max(min(ends), 0.0),
                 high_us_per_step=max(max(ends), 0.0),
                 joint_us_per_step=max(part, 0.0),
-                share=max(us, 0.0) / step_us if step_us else 0.0,
+                share=max(us, 0.0) / step_us if step_us > 0 else 0.0,
                 basis=Basis.REPLAYED,
-                assumes=_assumes(replayer),
+                assumes=assumes(replayer),
             )
     # All or nothing: beside bounds, a joint figure would count the same time twice.
     found.by_finding |= priced
     found.joint_us = max(found.joint_us, everything)
 
 
-def _assumes(replayer: Replayer) -> Text:
+def assumes(replayer: Replayer) -> Text:
     """What a replayed figure takes for granted."""
     parts = [say("saving.replayed" if len(replayer.profiles) > 1 else "saving.symmetric")]
     gap_us = replayer.kernel_gap / 1000.0
     if gap_us > USUAL_GAP_US:
         parts.append(say("saving.profiler_gap", gap_us=gap_us))
+    if not all(len(profile.table("apis")) for profile in replayer.profiles):
+        parts.append(say("saving.no_calls"))
     if replayer.anchored_share > RANGE_ANCHORED:
         parts.append(say("saving.range", share=f"{replayer.anchored_share:.0%}"))
     return Text(en="; ".join(part.en for part in parts), zh="；".join(part.zh for part in parts))

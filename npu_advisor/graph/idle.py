@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, Spans, intersect, latest_open, subtract, union
+from npu_advisor.graph.clock import device_late
 from npu_advisor.graph.named import starting
 from npu_advisor.graph.steps import idle_spans
 from npu_advisor.model.profile import Profile
@@ -70,6 +71,11 @@ def idle(profile: Profile) -> Table:
     compute = union(kernels["start_ns"], kernels["end_ns"])
     comm = union(comms["start_ns"], comms["end_ns"])
     causes, ends, copies = _causes(profile), _ends(kernels, comms), _copies(profile)
+    # Pieces keep the times of the device, so what the host did is told in those.
+    waits = causes.owner == OWNERS.index("sync")
+    late = device_late(profile, causes.start[waits], causes.end[waits])
+    causes = causes._replace(start=causes.start + late, end=causes.end + late)
+    ends = ends._replace(launch=np.where(ends.launch >= 0, ends.launch + late, -1))
     parts: list[_Piece] = []
     for row in range(len(steps)):
         start, first, last = (int(steps[name][row]) for name in ("start_ns", "device_start_ns", "device_end_ns"))

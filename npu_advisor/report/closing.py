@@ -196,6 +196,8 @@ def add_footer(page: Page, report: Report, calm: bool) -> None:
     if report.replay:
         worst = max((abs(replay.error) for replay in report.replay), default=0.0)
         parts.append(page.say("ui.footer.replay", share=format_pct(worst)))
+        if page.options.show_all:
+            parts += _replay_details(page, report)
     for line in _flow(parts, page.mark("  ·  "), page.width - 2):
         page.add((" " + line, GOOD if calm else MUTED))
     if report.findings:
@@ -203,6 +205,18 @@ def add_footer(page: Page, report: Report, calm: bool) -> None:
         hints = [f"rules explain {rule}", "-f json -o report.json", *([] if page.options.show_all else ["--all"])]
         for index, line in enumerate(_flow(hints, page.mark("  ·  "), page.width - 10)):
             page.add((f" {pad(page.say('ui.footer.more') if index == 0 else '', 8)} {line}", MUTED))
+
+
+def _replay_details(page: Page, report: Report) -> list[str]:
+    """How far the replay moves kernels, and how much of the time no cause holds; both of the worst rank."""
+    held = max(replay.anchored_share for replay in report.replay)
+    parts = [page.say("ui.footer.anchored", share=format_pct(held))]
+    shifts = [replay.start_shift for replay in report.replay if replay.start_shift is not None]
+    if shifts:
+        worst = max(shifts, key=lambda shift: shift.p90_us)
+        fields = {"median": format_us(worst.median_us), "p90": format_us(worst.p90_us)}
+        parts.append(page.say("ui.footer.shift", **fields))
+    return parts
 
 
 def _flow(parts: list[str], separator: str, width: int) -> list[str]:

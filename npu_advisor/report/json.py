@@ -6,7 +6,9 @@ import json
 import math
 from typing import Any
 
-from npu_advisor.findings import Report
+from pydantic import BaseModel
+
+from npu_advisor.findings import Report, WhatIf
 from npu_advisor.report.options import Options
 
 # Times are exact to the ns, shares and other figures to nine significant digits.
@@ -23,13 +25,24 @@ def render_json(report: Report, options: Options | None = None) -> str:  # noqa:
     beside them hold both languages. Numbers that are not finite become null.
     """
     data = _rounded(report.model_dump(mode="json"))
-    for remark in data["diagnostics"]:
-        remark["message_text"] = remark["message"]
-        remark["message"] = remark["message_text"]["en"]
+    _plain_messages(data)
     for rule in data["rules"]:
         rule["reason_text"] = rule["reason"]
         rule["reason"] = rule["reason_text"]["en"] if rule["reason_text"] else None
     return json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+
+
+def render_whatif(answer: WhatIf) -> str:
+    """The answer to a what-if question as strict JSON, by the rules of :func:`render_json`."""
+    data = _rounded(answer.model_dump(mode="json"))
+    _plain_messages(data)
+    return json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+
+
+def _plain_messages(data: dict[str, Any]) -> None:
+    for remark in data["diagnostics"]:
+        remark["message_text"] = remark["message"]
+        remark["message"] = remark["message_text"]["en"]
 
 
 def load_report(text: str) -> Report:
@@ -46,9 +59,20 @@ def load_report(text: str) -> Report:
 
 def report_schema() -> dict[str, Any]:
     """JSON Schema of what :func:`render_json` writes."""
-    schema = Report.model_json_schema(mode="serialization")
+    return _schema(Report)
+
+
+def whatif_schema() -> dict[str, Any]:
+    """JSON Schema of what :func:`render_whatif` writes."""
+    return _schema(WhatIf)
+
+
+def _schema(written: type[BaseModel]) -> dict[str, Any]:
+    schema = written.model_json_schema(mode="serialization")
     definitions = schema["$defs"]
     for model, plain, both in (("Remark", "message", "message_text"), ("Outcome", "reason", "reason_text")):
+        if model not in definitions:
+            continue
         properties = definitions[model]["properties"]
         properties[both] = properties[plain]
         nullable = "anyOf" in properties[both]

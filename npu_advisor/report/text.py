@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
+from pydantic import BaseModel
 from rich.cells import cell_len, set_cell_size
 
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
-from npu_advisor.findings import Report
 
 # Control characters, and format characters such as the ones that turn the direction of writing.
 _ACTIVE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -42,9 +42,12 @@ def _spelled(char: str) -> str:
     return f"\\x{ord(char):02x}" if ord(char) < 0x100 else f"\\u{ord(char):04x}"
 
 
-def inert(report: Report) -> Report:
+_Data = TypeVar("_Data", bound=BaseModel)
+
+
+def inert(report: _Data) -> _Data:
     """The same report with every string cleaned, so that no place that prints one can forget to."""
-    return Report.model_validate(_cleaned(report.model_dump()))
+    return type(report).model_validate(_cleaned(report.model_dump()))
 
 
 def _cleaned(value: Any) -> Any:

@@ -18,6 +18,10 @@ RANKS = (
     "npu-alexnet-text-l1/rank0_ascend_pt",
     "npu-alexnet-text-l1/rank1_ascend_pt",
     "npu-alexnet-text-l2/rank0_ascend_pt",
+    "npu-alexnet-db-l0/rank0_ascend_pt",
+    "npu-alexnet-db-l0/rank1_ascend_pt",
+    "npu-alexnet-db-l1/rank1_ascend_pt",
+    "npu-alexnet-db-l2/rank0_ascend_pt",
     "npu-trace-only-2024",
 )
 
@@ -25,7 +29,7 @@ RANKS = (
 @pytest.mark.parametrize("name", RANKS)
 def test_a_step_replays_to_what_was_recorded(name: str) -> None:
     replayer = Replayer(load_profile(PROFILES / name))
-    shift = replayer.kernel_shift() / 1000.0
+    (shift,) = (ns / 1000.0 for ns in replayer.kernel_shift().values())
     print(
         f"{name}: error {replayer.error:.3%}, anchored {replayer.anchored_share:.1%}, "
         f"kernel shift median {np.median(shift):.0f} us, p90 {np.quantile(shift, 0.9):.0f} us"
@@ -54,12 +58,14 @@ def test_conversions_beside_a_long_wait_save_nothing() -> None:
     assert replayer.price(variants.expected) < 100_000
 
 
-def test_a_faster_loader_saves_its_whole_wait() -> None:
-    replayer = Replayer(load_profile(PROFILES / "npu-alexnet-text-l1/rank0_ascend_pt"))
+@pytest.mark.parametrize("name", [name for name in RANKS if "alexnet" in name])
+def test_a_faster_loader_saves_its_whole_wait(name: str) -> None:
+    """Whatever the level and form: without CANN calls the copy that blocks the loop must be seen all the same."""
+    replayer = Replayer(load_profile(PROFILES / name))
     ops = replayer.profiles[0].table("ops")
     rows = np.flatnonzero([str(name).startswith("enumerate(DataLoader)") for name in ops.strings("name")])
     variants = replayer.fixer(0).variants("remove", "ops", rows)
     assert variants is not None
     waited = float(ops["dur_us"][rows].sum())
     # The Python before the call goes with it.
-    assert waited <= replayer.price(variants.expected) / 1000.0 <= 1.1 * waited
+    assert waited <= replayer.price(variants.expected) / 1000.0 <= 1.15 * waited

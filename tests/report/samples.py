@@ -20,6 +20,7 @@ from npu_advisor.findings import (
     Replay,
     Report,
     Saving,
+    StartShift,
     Step,
     Suggestion,
     Tool,
@@ -122,7 +123,17 @@ def rich_report() -> Report:
             TopKernel(rank=0, type="MatMulV9", calls=240, total_us=16_000.0, share=0.512),
             TopKernel(rank=0, type="FusedNorm", calls=96, total_us=6_400.0, share=0.2048),
         ],
-        replay=[Replay(rank=0, step=7, recorded_us=STEP_US, replayed_us=123_240.0, error=0.027, anchored_share=0.3)],
+        replay=[
+            Replay(
+                rank=0,
+                step=7,
+                recorded_us=STEP_US,
+                replayed_us=123_240.0,
+                error=0.027,
+                anchored_share=0.3,
+                start_shift=StartShift(median_us=28.4, p90_us=231.0),
+            )
+        ],
         saving=JointSaving(joint_us_per_step=43_900.0, share=43_900.0 / STEP_US),
         findings=_findings(),
         not_the_cause=[

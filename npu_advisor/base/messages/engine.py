@@ -77,6 +77,7 @@ ENGINE: dict[str, tuple[str, str]] = {
         "the time shown disappears altogether and nothing else takes longer",
         "所示时间全部消失，且其他部分不变慢",
     ),
+    "saving.not_replayed": ("upper bound, not replayed: {why}", "上限值，未重放：{why}"),
     "saving.replayed": (
         "replayed with the fix on every rank that was read; other times stay as recorded",
         "在已读取的所有卡上应用修改后重放得到；其余耗时保持采集值",
@@ -94,32 +95,32 @@ ENGINE: dict[str, tuple[str, str]] = {
         "采集中有 {share} 的时间由无法解释的静默决定，数值可能偏低",
     ),
     "saving.no_links": (
-        "upper bound, not replayed: host and device are not linked in this profile",
-        "上限值，未重放：该 profile 中 host 与 device 没有关联",
+        "host and device are not linked in this profile",
+        "该 profile 中 host 与 device 没有关联",
     ),
     "saving.no_calls": (
-        "upper bound, not replayed: no CANN calls were recorded, so what blocks the host is not known",
-        "上限值，未重放：未采集 CANN 接口，无法得知 host 被何处阻塞",
+        "no CANN calls were recorded (Level0), so blocking calls are inferred from ops that fall silent",
+        "未采集 CANN 接口（Level0），阻塞调用由算子的静默推断",
     ),
     "saving.lost_times": (
-        "upper bound, not replayed: some host events lost their times",
-        "上限值，未重放：部分 host 事件的时间丢失",
+        "some host events lost their times",
+        "部分 host 事件的时间丢失",
     ),
     "saving.failed": (
-        "upper bound, not replayed: the replay failed ({error})",
-        "上限值，未重放：重放失败（{error}）",
+        "the replay failed ({error})",
+        "重放失败（{error}）",
     ),
     "saving.cycle": (
-        "upper bound, not replayed: the recorded times contradict each other",
-        "上限值，未重放：采集的时间相互矛盾",
+        "the recorded times contradict each other",
+        "采集的时间相互矛盾",
     ),
     "saving.self_replay": (
-        "upper bound, not replayed: re-timing the recording misses a step by {error}",
-        "上限值，未重放：重放原始采集与某一步的实际耗时相差 {error}",
+        "re-timing the recording misses a step by {error}",
+        "重放原始采集与某一步的实际耗时相差 {error}",
     ),
     "saving.anchored": (
-        "upper bound, not replayed: {share} of the recording is held by silences that nothing explains",
-        "上限值，未重放：采集中有 {share} 的时间由无法解释的静默决定",
+        "{share} of the recording is held by silences that nothing explains",
+        "采集中有 {share} 的时间由无法解释的静默决定",
     ),
     "diag.step_incomplete": (
         "step {step} ran the ops of the other steps but has fewer kernels: some of its device records are lost",

@@ -7,6 +7,7 @@ the end of the edited graph, never a sum of durations.
 
 from npu_advisor.graph.replay.context import Variants
 from npu_advisor.graph.replay.edits import Edit, merge
+from npu_advisor.graph.replay.fixes import EDITABLE
 from npu_advisor.graph.replay.replayer import Replayer
 
-__all__ = ["Edit", "Replayer", "Variants", "merge"]
+__all__ = ["EDITABLE", "Edit", "Replayer", "Variants", "merge"]

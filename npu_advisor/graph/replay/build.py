@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.intervals import Ints
+from npu_advisor.graph.clock import device_late
 from npu_advisor.graph.links import host_threads
 from npu_advisor.graph.replay import collectives, waits
 from npu_advisor.graph.replay.arrays import DROPPED, LANE, Builder, Net
@@ -46,7 +47,7 @@ class Graph(NamedTuple):
 
 def build(profiles: Sequence[Profile]) -> Graph:
     """The constraint graph of linked profiles of one run."""
-    tasks = [tasks_of(profile) for profile in profiles]
+    tasks = [_tasks(profile) for profile in profiles]
     origin = min(_first(profile, own) for profile, own in zip(profiles, tasks, strict=True))
     builder = Builder(origin)
     ranks: list[RankGraph] = []
@@ -68,6 +69,14 @@ def build(profiles: Sequence[Profile]) -> Graph:
     net.w[replaced] = DROPPED
     starts = [rank.device.task_start[rank.tasks.kind == EVENT_WAIT] for rank in ranks]
     return Graph(net, origin, ranks, np.concatenate(starts))
+
+
+def _tasks(profile: Profile) -> Tasks:
+    """The device tasks, in the host's time where the device's clock is late."""
+    tasks = tasks_of(profile)
+    syncs = syncs_of(profile, tasks, host_threads(profile))
+    late = device_late(profile, syncs.start, syncs.end)
+    return tasks._replace(start=tasks.start - late, end=tasks.end - late)
 
 
 def _first(profile: Profile, tasks: Tasks) -> int:

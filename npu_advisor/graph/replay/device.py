@@ -142,6 +142,8 @@ def _streams(builder: Builder, rank: int, tasks: Tasks, host: HostLanes, found: 
     found.previous[:] = previous
     before = np.where(previous >= 0, tasks.end[np.maximum(previous, 0)], np.iinfo(np.int64).min // 2)
     launched = found.launch >= 0
+    # Without CANN calls event tasks have no launch of their own: they were launched with the task issued before them.
+    beside = _issued_with(tasks, launched)
     classes = np.minimum(tasks.kind, OTHER)
     launch_w = _launch_weights(tasks, launched, before, found)
     stream_w = _stream_weights(tasks, launched, previous, before, classes)
@@ -149,7 +151,7 @@ def _streams(builder: Builder, rank: int, tasks: Tasks, host: HostLanes, found: 
     found.kernel_gap = int(stream_w[follow].max(initial=0))
     behind = previous >= 0
     rows = np.flatnonzero(behind & ~parallel)
-    lost = ~launched[rows] & ~is_wait[rows]
+    lost = ~launched[rows] & ~is_wait[rows] & (beside[rows] < 0)
     distance = tasks.start[rows] - tasks.end[previous[rows]]
     weight = np.where(lost, distance, stream_w[rows])
     found.stream_edge[rows] = builder.link(found.task_end[previous[rows]], found.task_start[rows], weight, STREAM)
@@ -160,10 +162,25 @@ def _streams(builder: Builder, rank: int, tasks: Tasks, host: HostLanes, found: 
     found.launch_edge[rows] = builder.link(found.launch[rows], found.task_start[rows], launch_w[rows], LAUNCH)
     ready = np.full(len(tasks.start), np.iinfo(np.int64).min // 2)
     ready[rows] = tasks.launch[rows] + launch_w[rows]
+    rows = np.flatnonzero(beside >= 0)
+    at, node = tasks.launch[beside[rows]] + found.latency, found.launch[beside[rows]]
+    found.launch_edge[rows] = builder.link(node, found.task_start[rows], found.latency, LAUNCH)
+    ready[rows] = at
     serial = np.flatnonzero(behind & ~parallel)
     ready[serial] = np.maximum(ready[serial], tasks.end[previous[serial]] + stream_w[serial])
     ready[side] = np.maximum(ready[side], tasks.start[side])
-    found.ready[:] = np.where(launched | behind, ready, tasks.start)
+    found.ready[:] = np.where(launched | behind | (beside >= 0), ready, tasks.start)
+
+
+def _issued_with(tasks: Tasks, launched: Mask) -> Ints:
+    """For each event task without a launch the launched task issued last before it; -1 for others and without one."""
+    found = np.full(len(tasks.start), -1, dtype=np.int64)
+    lost = np.flatnonzero(~launched & ((tasks.kind == RECORD) | (tasks.kind == EVENT_WAIT)))
+    known = np.flatnonzero(launched)
+    known = known[np.argsort(tasks.issue[known], kind="stable")]
+    last = np.searchsorted(tasks.issue[known], tasks.issue[lost]) - 1
+    found[lost[last >= 0]] = known[last[last >= 0]]
+    return found
 
 
 def _previous(tasks: Tasks) -> tuple[Ints, Mask]:

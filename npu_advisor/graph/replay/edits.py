@@ -137,6 +137,7 @@ class Editor:
 
     def _launch_calls(self, nodes: Ints) -> Ints:
         """The edge inside the Dequeue that each launch takes: to the next launch, else from what was before it."""
+        nodes = nodes[nodes >= 0]
         after, before = self._call_out[nodes], self._call_in[nodes]
         target = self.graph.net.dst[np.maximum(after, 0)] if len(after) else after
         last = (after < 0) | self._entry_end[target] if len(after) else np.zeros(0, dtype=bool)

@@ -13,6 +13,7 @@ from npu_advisor.base.intervals import Floats, Ints
 from npu_advisor.graph.replay import fix_comm, fix_host, fix_optimizer
 from npu_advisor.graph.replay.context import Context, Variants, same
 from npu_advisor.graph.replay.edits import Editor, merge
+from npu_advisor.graph.replay.tasks import SOURCES
 
 
 class Fixer:
@@ -20,19 +21,6 @@ class Fixer:
 
     def __init__(self, editor: Editor) -> None:
         self.context = Context(editor)
-        self._makers: dict[tuple[str, str], Callable[[Context, Ints], Variants | None]] = {
-            ("remove", "kernels"): remove_kernels,
-            ("remove", "tasks"): lambda at, rows: same(at.edit.remove_tasks(at.tasks.of("tasks", rows))),
-            ("remove", "dequeues"): lambda at, rows: same(at.edit.remove_dequeues(rows)),
-            ("remove", "ops"): fix_host.remove_ops,
-            ("remove", "apis"): fix_host.remove_calls,
-            ("remove", "idle"): fix_host.remove_idle,
-            ("close", "dequeues"): fix_host.close,
-            ("remove", "comms"): fix_comm.remove,
-            ("remove", "exposed"): fix_comm.hide,
-            ("overlap", "comms"): fix_comm.overlap,
-            ("fuse", "ops"): fix_optimizer.fuse,
-        }
 
     def variants(self, kind: str, table: str, rows: Ints, values: Floats | None = None) -> Variants | None:
         """The edits of ``kind`` on ``rows`` (ascending) of ``table``; None where the graph has nothing to edit."""
@@ -40,8 +28,13 @@ class Fixer:
             return None
         if kind in ("cap", "scale") and values is not None:
             return resize(self.context, kind, table, rows, values)
-        maker = self._makers.get((kind, table))
+        maker = _MAKERS.get((kind, table))
         return maker(self.context, rows) if maker else None
+
+    def at_most(self, table: str, rows: Ints, us: Floats) -> Variants | None:
+        """Tasks behind ``rows`` (ascending) of ``table`` run at most so many us each, whatever a replacement needs."""
+        tasks, value = _valued(self.context, table, rows, us)
+        return same(self.context.edit.run(tasks, (value * 1000.0).astype(np.int64))) if len(tasks) else None
 
 
 def remove_kernels(at: Context, rows: Ints) -> Variants:
@@ -58,14 +51,42 @@ def resize(at: Context, kind: str, table: str, rows: Ints, values: Floats) -> Va
 
     A cap is never below the rank's shortest kernels. Low: the replacement is a usual kernel; high: it costs nothing.
     """
-    tasks = at.tasks.of(table, rows)
-    value = values[np.searchsorted(rows, at.tasks.row[tasks])] if len(tasks) else values[:0]
-    tasks, value = tasks[np.isfinite(value)], value[np.isfinite(value)]
+    tasks, value = _valued(at, table, rows, values)
     if not len(tasks):
         return None
     if kind == "scale":
-        return same(at.edit.run(tasks, (at.edit.transit(tasks) * value).astype(np.int64)))
+        ns, longer = (at.edit.transit(tasks) * value).astype(np.int64), value > 1.0
+        return same(merge([at.edit.run(tasks[~longer], ns[~longer]), at.edit.replace(tasks[longer], ns[longer])]))
     wanted = np.maximum(value * 1000.0, at.floor).astype(np.int64)
     slow = at.edit.run(tasks, np.maximum(wanted, at.typical))
     gone = merge([at.edit.remove_tasks(tasks), at.edit.remove_ops(at.emptied(tasks))])
     return Variants(slow, at.edit.run(tasks, wanted), gone)
+
+
+def _valued(at: Context, table: str, rows: Ints, values: Floats) -> tuple[Ints, Floats]:
+    """The tasks behind ``rows`` whose value is known, with it."""
+    tasks = at.tasks.of(table, rows)
+    value = values[np.searchsorted(rows, at.tasks.row[tasks])] if len(tasks) else values[:0]
+    known = np.isfinite(value)
+    return tasks[known], value[known]
+
+
+_MAKERS: dict[tuple[str, str], Callable[[Context, Ints], Variants | None]] = {
+    ("remove", "kernels"): remove_kernels,
+    ("remove", "tasks"): lambda at, rows: same(at.edit.remove_tasks(at.tasks.of("tasks", rows))),
+    ("remove", "dequeues"): lambda at, rows: same(at.edit.remove_dequeues(rows)),
+    ("remove", "ops"): fix_host.remove_ops,
+    ("remove", "apis"): fix_host.remove_calls,
+    ("remove", "idle"): fix_host.remove_idle,
+    ("close", "dequeues"): fix_host.close,
+    ("remove", "comms"): fix_comm.remove,
+    ("remove", "exposed"): fix_comm.hide,
+    ("overlap", "comms"): fix_comm.overlap,
+    ("fuse", "ops"): fix_optimizer.fuse,
+}
+# The tables whose rows each kind of fix can edit.
+EDITABLE: dict[str, tuple[str, ...]] = {
+    **{kind: tuple(table for one, table in _MAKERS if one == kind) for kind in dict.fromkeys(k for k, _ in _MAKERS)},
+    "scale": SOURCES,
+    "cap": SOURCES,
+}

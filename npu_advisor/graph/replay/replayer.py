@@ -14,6 +14,7 @@ from npu_advisor.graph.replay.edits import Edit, Editor, merge, weights
 from npu_advisor.graph.replay.fixes import Fixer
 from npu_advisor.graph.replay.gates import anchored, anchors, calibrate, step_errors
 from npu_advisor.graph.replay.solve import Solver
+from npu_advisor.graph.replay.tasks import KERNEL
 from npu_advisor.model.profile import Profile
 
 
@@ -107,10 +108,9 @@ class Replayer:
         """What usually lies between two queued kernels, in ns."""
         return max(rank.device.kernel_gap for rank in self.graph.ranks)
 
-    def kernel_shift(self) -> Ints:
-        """How far strict replay moves each kernel's start, in ns."""
-        shifts = [
-            np.abs(self.strict - self.graph.net.rec)[rank.device.task_start[rank.tasks.kind == 0]]
-            for rank in self.graph.ranks
-        ]
-        return np.concatenate(shifts)
+    def kernel_shift(self) -> dict[int, Ints]:
+        """How far strict replay moves each kernel's start, in ns, by rank."""
+        moved = np.abs(self.strict - self.graph.net.rec)
+        return {
+            rank.profile.rank: moved[rank.device.task_start[rank.tasks.kind == KERNEL]] for rank in self.graph.ranks
+        }

@@ -16,6 +16,8 @@ from npu_advisor.model.profile import Profile
 # Without CANN calls, an op that is silent this long after its last launch and returns this soon after a device task
 # ends has waited for it.
 SILENT, RETURNS = 200 * US, 60 * US
+# No scalar comes from the device within this.
+READ = 10 * US
 
 
 class Syncs(NamedTuple):
@@ -66,20 +68,26 @@ def _calls(profile: Profile, threads: Ints) -> Syncs:
 
 
 def _ops(profile: Profile, tasks: Tasks) -> Syncs:
-    """Ops that read a device scalar, and leaf ops that fall silent until a device task ends."""
+    """Ops that read a device scalar, and ops that fall silent after what they launch until a device task ends."""
     ops, enqueues = profile.table("ops"), profile.table("enqueues")
-    start, end = ops["start_ns"].copy(), ops["end_ns"]
-    pushed = enqueues["op"] >= 0
+    start, end, parent = ops["start_ns"].copy(), ops["end_ns"], ops["parent"]
+    direct = tasks.op[(tasks.dequeue < 0) & (tasks.op >= 0) & (tasks.launch >= 0)]
+    pushed = np.flatnonzero(enqueues["op"] >= 0)
+    launching = np.zeros(len(ops), dtype=bool)
+    launching[enqueues["op"][pushed]] = launching[direct] = True
     np.maximum.at(start, enqueues["op"][pushed], enqueues["end_ns"][pushed])
-    direct = (tasks.dequeue < 0) & (tasks.op >= 0) & (tasks.launch >= 0)
-    np.maximum.at(start, tasks.op[direct], tasks.launch[direct])
-    leaf = np.ones(len(ops), dtype=bool)
-    leaf[ops["parent"][ops["parent"] >= 0]] = False
-    launched = start > ops["start_ns"]
+    np.maximum.at(start, direct, tasks.launch[(tasks.dequeue < 0) & (tasks.op >= 0) & (tasks.launch >= 0)])
+    below = np.flatnonzero(parent >= 0)
+    np.maximum.at(start, parent[below], end[below])
+    # A copy is asked for by a small op of its own, which its parent then waits for.
+    launching[parent[below[launching[below]]]] = True
     # The device's clock may be ahead: then the task seems to end after the op that waited for it.
     ends = np.sort(tasks.end)
     near = np.searchsorted(ends, end + CLOCKS, side="right") > np.searchsorted(ends, end - RETURNS)
-    waited = leaf & launched & (end - start > SILENT) & near
-    waited[starting(ops, SYNC_OPS)] = True
+    waited = launching & (end - start > SILENT) & near
+    reads = np.zeros(len(ops), dtype=bool)
+    reads[starting(ops, SYNC_OPS)] = True
+    # What returns this soon was on the host.
+    waited |= reads & (end - start >= READ)
     rows = np.flatnonzero(waited & (end > start))
     return Syncs(ops["track"][rows], start[rows], end[rows], ops["name"].codes[rows].astype(np.int64), rows)
