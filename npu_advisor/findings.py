@@ -51,6 +51,10 @@ class Step(_Model):
 
     compute + exposed_communication + free + prepare + after_last_kernel = duration;
     the idle owners split free + prepare.
+
+    ``critical_path`` is what holds the end of the step where it is, by part in us (it adds up to the duration): host,
+    input, dispatch, compute, copy, communication, waiting_for_rank, sync, stream_gap, anchor (held for no recorded
+    reason). ``bound_by`` is its largest part. Both are null without a replay that can be trusted.
     """
 
     rank: int
@@ -66,6 +70,8 @@ class Step(_Model):
     after_last_kernel_us: float
     waiting_for_rank_us: dict[str, float] = Field(default_factory=dict)
     idle_owners: dict[str, float] = Field(default_factory=dict)
+    critical_path: dict[str, float] | None = None
+    bound_by: str | None = None
 
 
 class RankFacts(_Model):
@@ -106,8 +112,21 @@ class Replay(_Model):
     anchored_share: float
 
 
+class After(_Model):
+    """Findings (by fingerprint) that hide another one: once all of them are fixed, that one saves so much."""
+
+    fingerprints: list[str]
+    us_per_step: float
+
+
 class Saving(_Model):
-    """What a fix saves per step. ``joint`` is its part when every finding shown is fixed too."""
+    """What a fix saves per step, alone; negative where it would cost time.
+
+    ``joint_us_per_step`` is its part when every finding is fixed: where replayed, what all fixes save together less
+    what all but this one save (leave one out; these parts need not add up to the joint saving); where bounded, what
+    its time adds to that of the larger findings before it (each microsecond once). ``after`` is for a fix that saves
+    nothing now: what would have to be fixed first for it to matter, and what it saves then.
+    """
 
     us_per_step: float
     low_us_per_step: float
@@ -116,12 +135,15 @@ class Saving(_Model):
     share: float
     basis: Basis
     assumes: Text | None = None
+    after: list[After] = Field(default_factory=list)
 
 
 class JointSaving(_Model):
-    """What all findings shown save together."""
+    """What all findings save together; the range is that of all low and of all high ends at once."""
 
     joint_us_per_step: float = 0.0
+    low_us_per_step: float = 0.0
+    high_us_per_step: float = 0.0
     share: float = 0.0
     basis: Basis = Basis.UPPER_BOUND
 
@@ -227,12 +249,13 @@ class Suppressed(_Model):
 
 
 class NotTheCause(_Model):
-    """Something long in the trace whose change alone would not shorten the step."""
+    """Something long in the trace whose change alone would not (or hardly) shorten the step; ``where`` it ran."""
 
     rank: int
     name: str
     location: Location | None
     duration_us: float
+    where: Literal["host", "device"] = "host"
     reason: Text
 
 

@@ -10,16 +10,19 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from npu_advisor.base.intervals import Ints
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Basis, Text
+from npu_advisor.derive.comm import waits_for_others
 from npu_advisor.engine.run import RawFinding, RawFix, RuleResult, guarded
 from npu_advisor.findings import Replay, Saving
 from npu_advisor.graph.replay import Edit, Replayer, Variants, merge
 from npu_advisor.graph.replay.context import Floats
+from npu_advisor.graph.replay.path import StepPath, step_paths
 from npu_advisor.graph.replay.ranks import like_the_others, same_rows
 from npu_advisor.graph.replay.solve import CycleError
 from npu_advisor.model.profile import Profile
@@ -30,22 +33,38 @@ MAX_ERROR = 0.10
 # Above the first share of anchors a figure is a range, above the second it is withheld.
 RANGE_ANCHORED, MAX_ANCHORED = 0.15, 0.40
 MIN_LAUNCHES = 0.5
+# A finding that saves less than this share of the step saves nothing now; what would have to be fixed first is looked
+# for among so many others, for so many such findings.
+REAL_SHARE = 0.001
+MOST_HIDDEN, MOST_BEFORE, SHOWN = 12, 8, 3
 # A gap between queued kernels beyond this is the profiler's own work.
 USUAL_GAP_US = 20.0
+
+
+class Trusted(NamedTuple):
+    """A replay that passed its gates: the positions in the results of its ranks, and the paths of each one's steps."""
+
+    positions: list[int]
+    replayer: Replayer
+    paths: list[list[StepPath]]
 
 
 @dataclass
 class Savings:
     """Savings by raw finding (``id``), why a rank has none (by position), and how well each step replays.
 
-    ``ranged`` are findings whose recording is anchored so much that their figure is a range.
+    ``ranged`` are findings whose recording is anchored so much that their figure is a range. ``after`` is by raw
+    finding: which others must be fixed before it saves anything, and what it saves then (us per step). ``joint`` is
+    what all findings save together: expected, low and high; None where nothing is replayed.
     """
 
     by_finding: dict[int, Saving] = field(default_factory=dict)
     reasons: dict[int, Text] = field(default_factory=dict)
     replay: list[Replay] = field(default_factory=list)
-    joint_us: float = 0.0
+    joint: tuple[float, float, float] | None = None
     ranged: set[int] = field(default_factory=set)
+    after: dict[int, list[tuple[list[int], float]]] = field(default_factory=dict)
+    trusted: list[Trusted] = field(default_factory=list)
 
     def of(self, raw: RawFinding, bound_us: float) -> Saving | None:
         """The replayed saving of a finding. Where anchors may hide part of it, the range reaches up to its bound."""
@@ -105,6 +124,8 @@ def _replay_run(results: Results, group: list[int], key: Callable[[RawFinding], 
     if reason is not None:
         found.reasons |= dict.fromkeys(group, reason)
         return
+    waits = [waits_for_others(profile) for profile in profiles]
+    found.trusted.append(Trusted(group, replayer, step_paths(replayer.graph, replayer.calibrated, waits)))
     edits = _edits(results, group, key, replayer)
     _price(replayer, [entry for entry in edits.values() if entry.variants], found)
 
@@ -208,27 +229,59 @@ def _price(replayer: Replayer, entries: list[_Entry], found: Savings) -> None:
     expected = [entry.edit("expected") for entry in entries]
     everything = replayer.price(expected) / 1000.0
     priced: dict[int, Saving] = {}
+    alone, parts = [], []
     for number, entry in enumerate(entries):
         others = expected[:number] + expected[number + 1 :]
         part = everything - replayer.price(others) / 1000.0 if others else everything
         us = replayer.price(expected[number]) / 1000.0
+        alone.append(us)
+        parts.append(part)
         ends = [us, *(replayer.price(entry.edit(which)) / 1000.0 for which in entry.ends())]
         for profile, raw in entry.raws:
             step_us = float(profile.table("steps")["dur_us"].mean())
             if replayer.anchored_share > RANGE_ANCHORED:
                 found.ranged.add(id(raw))
             priced[id(raw)] = Saving(
-                us_per_step=max(us, 0.0),
-                low_us_per_step=max(min(ends), 0.0),
-                high_us_per_step=max(max(ends), 0.0),
-                joint_us_per_step=max(part, 0.0),
-                share=max(us, 0.0) / step_us if step_us else 0.0,
+                us_per_step=us,
+                low_us_per_step=min(ends),
+                high_us_per_step=max(ends),
+                joint_us_per_step=part,
+                share=us / step_us if step_us else 0.0,
                 basis=Basis.REPLAYED,
                 assumes=_assumes(replayer),
             )
     # All or nothing: beside bounds, a joint figure would count the same time twice.
     found.by_finding |= priced
-    found.joint_us = max(found.joint_us, everything)
+    found.after |= _after(replayer, entries, alone, parts)
+    if entries:
+        ends = [replayer.price([entry.edit(which) for entry in entries]) / 1000.0 for which in ("low", "high")]
+        joint = everything, min(everything, *ends), max(everything, *ends)
+        found.joint = joint if found.joint is None else max(found.joint, joint)
+
+
+def _after(
+    replayer: Replayer, entries: list[_Entry], alone: list[float], parts: list[float]
+) -> dict[int, list[tuple[list[int], float]]]:
+    """For findings that save nothing now: each one other finding after whose cure they would, the most telling first.
+
+    Only the largest of the others are tried. Where no single one is enough, all of them together may be. ``alone`` and
+    ``parts`` (of the joint saving) are in us per step.
+    """
+    least = REAL_SHARE * float(np.mean([step.recorded for step in replayer.recorded])) / 1000.0
+    order = sorted(range(len(entries)), key=lambda number: -alone[number])
+    found: dict[int, list[tuple[list[int], float]]] = {}
+    for number in [number for number in order if alone[number] < least][:MOST_HIDDEN]:
+        others = [other for other in order if other != number]
+        gains = []
+        for other in others[:MOST_BEFORE]:
+            both = merge([entries[number].edit("expected"), entries[other].edit("expected")])
+            gains.append(([other], replayer.price(both) / 1000.0 - alone[other]))
+        worth = sorted((pair for pair in gains if pair[1] >= least), key=lambda pair: -pair[1])[:SHOWN]
+        if not worth and len(others) > 1 and parts[number] >= least:
+            worth = [(others, parts[number])]
+        for _, raw in entries[number].raws if worth else ():
+            found[id(raw)] = [([id(entries[other].raws[0][1]) for other in before], us) for before, us in worth]
+    return found
 
 
 def _assumes(replayer: Replayer) -> Text:
