@@ -27,10 +27,14 @@ from npu_advisor.model.table import Table
 # What an event may save of its own time before it counts as a cause; savings below the second share of the step are
 # not worth a word.
 MAX_SAVED, MIN_SAVED_OF_STEP = 0.05, 0.0005
+# An event is a finding's own where that much of it is.
+CLAIMED = 0.5
 # Events are tried from the longest on.
 MOST_TRIED = 32
 HOST, DEVICE = ("frames", "ops"), ("kernels", "comms")
 Label = tuple[str, str]
+# Rows of tables.
+Claims = Sequence[tuple[str, Ints]]
 
 
 class _Event(NamedTuple):
@@ -42,21 +46,26 @@ class _Event(NamedTuple):
     frame: Frame | None
 
 
-def hidden(replayer: Replayer, paths: Sequence[Sequence[StepPath]], limit: int = 5) -> list[list[Bystander]]:
-    """By rank: the longest events that save nothing, at most ``limit``, longest first. ``paths`` are of each rank."""
+def hidden(
+    replayer: Replayer, paths: Sequence[Sequence[StepPath]], claimed: Sequence[Claims], limit: int = 5
+) -> list[list[Bystander]]:
+    """By rank: the longest events that save nothing, at most ``limit``, longest first.
+
+    ``paths`` and ``claimed`` are of each rank; events that are mostly made of rows which a finding claims to be worth
+    something are left out.
+    """
     found: list[list[Bystander]] = [[] for _ in replayer.profiles]
     spoken: list[list[tuple[int, int, int]]] = [[] for _ in replayer.profiles]
     for (name, _), events in _longest_first(replayer.profiles):
         events = [event for event in events if not _inside(replayer, event, spoken[event.position])]
-        if not events:
+        if not events or any(_is_claimed(replayer, event, claimed[event.position]) for event in events):
             continue
         saved_us = replayer.price(merge(_removed(replayer, event) for event in events)) / 1000.0
         lasts_us = [_us_per_step(replayer, event) for event in events]
         if saved_us > MAX_SAVED * max(lasts_us):
             continue
         for event, us in zip(events, lasts_us, strict=True):
-            table = replayer.profiles[event.position].table(event.table)
-            spoken[event.position] += zip(*(table[key][event.rows].tolist() for key in ("track", "start_ns", "end_ns")))
+            spoken[event.position] += _calls(replayer, event)
             reason = _reason(replayer, event, paths[event.position], saved_us)
             found[event.position].append(Bystander(name, event.frame, us, reason, event.table in DEVICE))
     return [sorted(items, key=lambda item: -item.duration_us)[:limit] for items in found]
@@ -106,13 +115,38 @@ def _device_label(table: Table, row: int) -> tuple[str, Frame | None]:
     return str(name.categories[name.codes[row]]), parse_frame(line) if line else None
 
 
+def _calls(replayer: Replayer, event: _Event) -> list[tuple[int, int, int]]:
+    """Track, start and end of each row."""
+    table = replayer.profiles[event.position].table(event.table)
+    columns = (table[key][event.rows].tolist() for key in ("track", "start_ns", "end_ns"))
+    return list(zip(*columns, strict=True))
+
+
 def _inside(replayer: Replayer, event: _Event, spoken: list[tuple[int, int, int]]) -> bool:
     """Whether all of an event lies in events of its thread that have been named."""
-    table = replayer.profiles[event.position].table(event.table)
     return all(
         any(lane == track and low <= start and end <= high for lane, low, high in spoken)
-        for track, start, end in zip(*(table[key][event.rows].tolist() for key in ("track", "start_ns", "end_ns")))
+        for track, start, end in _calls(replayer, event)
     )
+
+
+def _is_claimed(replayer: Replayer, event: _Event, claims: Claims) -> bool:
+    """Whether rows that a finding claims make up most of an event, or hold it."""
+    profile = replayer.profiles[event.position]
+    for name, rows in claims:
+        table = profile.table(name)
+        if not len(rows) or not table.spec.column("track"):
+            continue
+        if event.table in DEVICE:
+            if name == event.table and np.isin(event.rows, rows).any():
+                return True
+            continue
+        for track, start, end in _calls(replayer, event):
+            mine = rows[table["track"][rows] == track]
+            spans = clip(union(table["start_ns"][mine], table["end_ns"][mine]), start, end)
+            if spans.total >= CLAIMED * (end - start):
+                return True
+    return False
 
 
 def _removed(replayer: Replayer, event: _Event) -> Edit:

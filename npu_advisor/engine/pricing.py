@@ -329,8 +329,6 @@ def _spokesman(profile: Profile, raw: RawFinding) -> tuple[str, int]:
 
 
 def _chain(graph: EventGraph, table: str, row: int) -> list[Link]:
-    if table not in ("kernels", "tasks", "comms"):
-        return []
     hops = graph.chain(row, table)
     return [
         Link(

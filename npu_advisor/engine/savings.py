@@ -33,20 +33,22 @@ MAX_ERROR = 0.10
 # Above the first share of anchors a figure is a range, above the second it is withheld.
 RANGE_ANCHORED, MAX_ANCHORED = 0.15, 0.40
 MIN_LAUNCHES = 0.5
-# A finding that saves less than this share of the step saves nothing now; what would have to be fixed first is looked
-# for among so many others, for so many such findings.
-REAL_SHARE = 0.001
+# A finding that saves less than the first share of the step saves nothing now; one that would save the second one
+# after others matters then. They are looked for among so many others, for so many such findings.
+REAL_SHARE, AFTER_SHARE = 0.001, 0.0005
 MOST_HIDDEN, MOST_BEFORE, SHOWN = 12, 8, 3
 # A gap between queued kernels beyond this is the profiler's own work.
 USUAL_GAP_US = 20.0
 
 
 class Trusted(NamedTuple):
-    """A replay that passed its gates: the positions in the results of its ranks, and the paths of each one's steps."""
+    """A replay that passed its gates: the positions in the results of its ranks; of each one the paths of its steps
+    and the rows (by table) that findings claim to be worth something."""
 
     positions: list[int]
     replayer: Replayer
     paths: list[list[StepPath]]
+    claims: list[list[tuple[str, Ints]]]
 
 
 @dataclass
@@ -124,10 +126,22 @@ def _replay_run(results: Results, group: list[int], key: Callable[[RawFinding], 
     if reason is not None:
         found.reasons |= dict.fromkeys(group, reason)
         return
-    waits = [waits_for_others(profile) for profile in profiles]
-    found.trusted.append(Trusted(group, replayer, step_paths(replayer.graph, replayer.calibrated, waits)))
     edits = _edits(results, group, key, replayer)
     _price(replayer, [entry for entry in edits.values() if entry.variants], found)
+    paths = step_paths(replayer.graph, replayer.calibrated, [waits_for_others(profile) for profile in profiles])
+    found.trusted.append(Trusted(group, replayer, paths, [_claims(results[number], found) for number in group]))
+
+
+def _claims(result: tuple[Profile, Sequence[RuleResult]], found: Savings) -> list[tuple[str, Ints]]:
+    """The rows of findings that may save something that counts: those behind them and those their fix edits."""
+    profile, outcomes = result
+    least = REAL_SHARE * float(profile.table("steps")["dur_us"].mean())
+    rows = []
+    for raw in (raw for outcome in outcomes for raw in outcome.raw_findings):
+        saving = found.by_finding.get(id(raw))
+        if saving is not None and saving.high_us_per_step >= least and raw.fix is not None:
+            rows += [raw.members, (raw.fix.table, raw.fix.rows)]
+    return rows
 
 
 def _recorded(replayer: Replayer) -> list[Replay]:
@@ -267,15 +281,16 @@ def _after(
     Only the largest of the others are tried. Where no single one is enough, all of them together may be. ``alone`` and
     ``parts`` (of the joint saving) are in us per step.
     """
-    least = REAL_SHARE * float(np.mean([step.recorded for step in replayer.recorded])) / 1000.0
+    step_us = float(np.mean([step.recorded for step in replayer.recorded])) / 1000.0
     order = sorted(range(len(entries)), key=lambda number: -alone[number])
     found: dict[int, list[tuple[list[int], float]]] = {}
-    for number in [number for number in order if alone[number] < least][:MOST_HIDDEN]:
+    for number in [number for number in order if alone[number] < REAL_SHARE * step_us][:MOST_HIDDEN]:
         others = [other for other in order if other != number]
         gains = []
         for other in others[:MOST_BEFORE]:
             both = merge([entries[number].edit("expected"), entries[other].edit("expected")])
             gains.append(([other], replayer.price(both) / 1000.0 - alone[other]))
+        least = max(alone[number], 0.0) + AFTER_SHARE * step_us
         worth = sorted((pair for pair in gains if pair[1] >= least), key=lambda pair: -pair[1])[:SHOWN]
         if not worth and len(others) > 1 and parts[number] >= least:
             worth = [(others, parts[number])]

@@ -141,7 +141,7 @@ def not_the_cause(profiles: Sequence[Profile], priced: Priced, roots: Roots) -> 
 
 
 def _ask_replay(one: Trusted, items: dict[int, list[Bystander]]) -> None:
-    items.update(zip(one.positions, hidden(one.replayer, one.paths), strict=True))
+    items.update(zip(one.positions, hidden(one.replayer, one.paths, one.claims), strict=True))
 
 
 def _event(profile: Profile, item: Bystander, roots: Roots) -> NotTheCause:

@@ -49,10 +49,15 @@ PATHS: dict[str, tuple[str, str]] = {
     "hidden.saves": ("gone altogether, it would save {us}", "完全去掉也只省 {us}"),
     # What binds a step.
     "ui.path.bound": (
-        "The step is bound by {cause}: {parts} of its critical path.",
-        "单步受{cause}制约：关键路径中{parts}。",
+        "The step is bound by {cause}: {share} of its critical path, then {parts}.",
+        "单步受制于{cause}：占关键路径的 {share}，其次为{parts}。",
     ),
-    "ui.path.share": ("{share} {part}", "{part}占 {share}"),
+    "ui.path.bound_alone": (
+        "The step is bound by {cause}: {share} of its critical path.",
+        "单步受制于{cause}：占关键路径的 {share}。",
+    ),
+    "ui.path.share": ("{part} {share}", "{part} {share}"),
+    "ui.path.comma": (", ", "、"),
     "ui.path.host": ("host work", "主机侧执行"),
     "ui.path.input": ("data loading", "数据加载"),
     "ui.path.dispatch": ("dispatch", "下发"),
@@ -64,7 +69,12 @@ PATHS: dict[str, tuple[str, str]] = {
     "ui.path.stream_gap": ("gaps between device tasks", "设备任务间隙"),
     "ui.path.anchor": ("something not recorded", "未采集到的原因"),
     # What a fix waits for that saves nothing now.
-    "ui.saving.after": ("Saves {us} once {others} is fixed.", "先解决 {others} 后可省 {us}。"),
-    "ui.saving.after_all": ("Saves {us} once all the other findings are fixed.", "其他发现全部解决后可省 {us}。"),
-    "ui.saving.now": ("Nothing now:", "目前无收益："),
+    "ui.saving.then": ("then", "之后"),
+    "ui.saving.after": ("Saves {us} once {other} is fixed.", "先解决 {other} 后可省 {us}。"),
+    "ui.saving.after_all": (
+        "Saves {us} once the other findings are fixed (number: {n}).",
+        "其他发现（{n} 项）全部解决后可省 {us}。",
+    ),
+    "ui.saving.at": ("{rule} at {place}", "{place} 的 {rule}"),
+    "ui.not_cause.device": ("{us} device", "设备 {us}"),
 }
