@@ -13,6 +13,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from npu_advisor.base.terms import Basis, Effort, Severity, Text
 
 SCHEMA_VERSION = "1.0"
+# What a stretch of a critical path can be.
+PathPart = Literal[
+    "host",
+    "input",
+    "dispatch",
+    "compute",
+    "copy",
+    "communication",
+    "waiting_for_rank",
+    "sync",
+    "stream_gap",
+    "anchor",
+]
 JsonValue = str | int | float | bool | None
 
 
@@ -70,8 +83,8 @@ class Step(_Model):
     after_last_kernel_us: float
     waiting_for_rank_us: dict[str, float] = Field(default_factory=dict)
     idle_owners: dict[str, float] = Field(default_factory=dict)
-    critical_path: dict[str, float] | None = None
-    bound_by: str | None = None
+    critical_path: dict[PathPart, float] | None = None
+    bound_by: PathPart | None = None
 
 
 class RankFacts(_Model):

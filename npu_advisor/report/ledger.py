@@ -92,7 +92,7 @@ def _mean(rank: int, steps: list[Step]) -> Ledger | None:
 
 def _path(steps: Sequence[Step]) -> tuple[tuple[str, float], ...]:
     """The critical path of the mean step; without that of one of the steps there is none."""
-    paths = [step.critical_path for step in steps if step.critical_path]
+    paths = [{str(part): us for part, us in step.critical_path.items()} for step in steps if step.critical_path]
     if len(paths) < len(steps):
         return ()
     amounts = _average_by_key(paths)

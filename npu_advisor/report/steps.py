@@ -20,7 +20,7 @@ _LABEL_CELLS, _US_CELLS, _SHARE_CELLS, _COLUMN_CELLS = 24, 10, 9, 48
 _SHOWN_RANKS = 8
 _SHOWN_KERNELS = 3
 # Parts of the critical path that are named beside the largest one.
-_SHOWN_PARTS, _SHOWN_OF_PATH = 3, 0.01
+_SHOWN_PARTS, _SHOWN_OF_PATH = 2, 0.01
 
 
 def add_step(page: Page, ledger: Ledger, note: bool) -> None:

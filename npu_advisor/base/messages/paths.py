@@ -49,11 +49,11 @@ PATHS: dict[str, tuple[str, str]] = {
     "hidden.saves": ("gone altogether, it would save {us}", "完全去掉也只省 {us}"),
     # What binds a step.
     "ui.path.bound": (
-        "The step is bound by {cause}: {share} of its critical path, then {parts}.",
+        "Bound by {cause}: {share} of the critical path, then {parts}.",
         "单步受制于{cause}：占关键路径的 {share}，其次为{parts}。",
     ),
     "ui.path.bound_alone": (
-        "The step is bound by {cause}: {share} of its critical path.",
+        "Bound by {cause}: {share} of the critical path.",
         "单步受制于{cause}：占关键路径的 {share}。",
     ),
     "ui.path.share": ("{part} {share}", "{part} {share}"),
@@ -64,10 +64,10 @@ PATHS: dict[str, tuple[str, str]] = {
     "ui.path.compute": ("computing", "计算"),
     "ui.path.copy": ("copies", "拷贝"),
     "ui.path.communication": ("communication", "通信"),
-    "ui.path.waiting_for_rank": ("waiting for other ranks", "等待其他卡"),
-    "ui.path.sync": ("synchronising calls", "同步调用"),
-    "ui.path.stream_gap": ("gaps between device tasks", "设备任务间隙"),
-    "ui.path.anchor": ("something not recorded", "未采集到的原因"),
+    "ui.path.waiting_for_rank": ("late ranks", "等待其他卡"),
+    "ui.path.sync": ("sync calls", "同步调用"),
+    "ui.path.stream_gap": ("device gaps", "设备任务间隙"),
+    "ui.path.anchor": ("causes not recorded", "未采集到的原因"),
     # What a fix waits for that saves nothing now.
     "ui.saving.then": ("then", "之后"),
     "ui.saving.after": ("Saves {us} once {other} is fixed.", "先解决 {other} 后可省 {us}。"),
