@@ -86,7 +86,7 @@ def price(results: Sequence[tuple[Profile, Sequence[RuleResult]]], roots: Roots)
     return Priced(ordered, _together(results, per_rank, savings.joint), savings.replay, savings.trusted)
 
 
-def _with_after(finding: Finding, hidden_by: list[tuple[list[int], float]], name_of: Mapping[int, str]) -> Finding:
+def _with_after(finding: Finding, hidden_by: list[tuple[list[int], float]], name_of: dict[int, str]) -> Finding:
     """A finding that saves nothing now, with the fingerprints of those that must be fixed first."""
     after = [After(fingerprints=[name_of[raw] for raw in before], us_per_step=us) for before, us in hidden_by]
     if finding.saving is None or not after:

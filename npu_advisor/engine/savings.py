@@ -36,7 +36,7 @@ MIN_LAUNCHES = 0.5
 # A finding that saves less than the first share of the step saves nothing now; one that would save the second one
 # after others matters then. They are looked for among so many others, for so many such findings.
 REAL_SHARE, AFTER_SHARE = 0.001, 0.0005
-MOST_HIDDEN, MOST_BEFORE, SHOWN = 12, 8, 3
+MOST_HIDDEN, MOST_BEFORE, SHOWN = 8, 6, 3
 # A gap between queued kernels beyond this is the profiler's own work.
 USUAL_GAP_US = 20.0
 
