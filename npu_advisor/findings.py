@@ -195,7 +195,12 @@ class Location(_Model):
 
 
 class Link(_Model):
-    """One hop of the chain from the kernel back to the user's line. ``start`` is an absolute time in us, as text."""
+    """One hop of the chain from an event back to the user's line, along recorded edges.
+
+    ``kind`` is kernel, task, communication, idle, exposed communication, launch, call (of a blocking, compiling or
+    allocating kind), Dequeue, Enqueue, op, forward op, allocation, ..., and line at the end. ``start`` is an absolute
+    time in us, as text.
+    """
 
     kind: str
     name: str

@@ -24,9 +24,9 @@ from npu_advisor.graph.replay.path import StepPath
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.table import Table
 
-# What an event may save of its own time before it counts as a cause; savings below the second share of the step are
-# not worth a word.
-MAX_SAVED, MIN_SAVED_OF_STEP = 0.05, 0.0005
+# What an event may save of its own time and of the step before it counts as a cause; savings below the last share of
+# the step are not worth a word.
+MAX_SAVED, MAX_SAVED_OF_STEP, MIN_SAVED_OF_STEP = 0.1, 0.03, 0.0005
 # An event is a finding's own where that much of it is.
 CLAIMED = 0.5
 # Events are tried from the longest on.
@@ -56,13 +56,14 @@ def hidden(
     """
     found: list[list[Bystander]] = [[] for _ in replayer.profiles]
     spoken: list[list[tuple[int, int, int]]] = [[] for _ in replayer.profiles]
+    step_us = float(np.mean([step.recorded for step in replayer.recorded])) / 1000.0
     for (name, _), events in _longest_first(replayer.profiles):
         events = [event for event in events if not _inside(replayer, event, spoken[event.position])]
         if not events or any(_is_claimed(replayer, event, claimed[event.position]) for event in events):
             continue
         saved_us = replayer.price(merge(_removed(replayer, event) for event in events)) / 1000.0
         lasts_us = [_us_per_step(replayer, event) for event in events]
-        if saved_us > MAX_SAVED * max(lasts_us):
+        if saved_us > min(MAX_SAVED * max(lasts_us), MAX_SAVED_OF_STEP * step_us):
             continue
         for event, us in zip(events, lasts_us, strict=True):
             spoken[event.position] += _calls(replayer, event)

@@ -12,6 +12,7 @@ from npu_advisor.base.intervals import empty
 from npu_advisor.derive import derive
 from npu_advisor.derive.bystanders import Bystander
 from npu_advisor.derive.hidden import Claims, hidden
+from npu_advisor.engine import summary
 from npu_advisor.graph.replay import Replayer
 from npu_advisor.graph.replay.path import step_paths
 
@@ -99,3 +100,24 @@ def test_the_meter_and_the_optimizer_of_a_recorded_step(folder: str) -> None:
     assert (step.location.line, step.where) == (366, "host")
     lines = {(found.location.path, found.location.line) for found in report.findings if found.location and found.saving}
     assert not lines & {(item.location.path, item.location.line) for item in report.not_the_cause if item.location}
+
+
+@needs_profiles
+def test_a_fault_of_the_search_leaves_the_answer_of_the_idle_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("broken")
+
+    monkeypatch.setattr(summary, "hidden", fail)
+    report = analyze(PROFILES / "npu-alexnet-text-l1/rank0_ascend_pt")
+    assert {item.name: item.reason.en for item in report.not_the_cause} == {
+        "display": "the device communicates during 95 % of it",
+        "SGD.step": "the device communicates during 100 % of it",
+    }
+
+
+@needs_profiles
+def test_without_a_trusted_replay_nothing_is_said_about_the_critical_path() -> None:
+    """Level0 text has no CANN calls, so what blocks the host is not known."""
+    report = analyze(PROFILES / "npu-alexnet-text-l0/rank0_ascend_pt")
+    assert [(step.critical_path, step.bound_by) for step in report.steps] == [(None, None)]
+    assert {item.name for item in report.not_the_cause} >= {"display", "SGD.step"}
