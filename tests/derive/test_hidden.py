@@ -80,6 +80,19 @@ def test_a_collective_that_waits_for_a_slow_rank_is_no_cause() -> None:
     assert second == [], "its own kernel is the cause, and its collective is short"
 
 
+def test_a_change_of_the_code_is_tried_on_every_rank_at_once() -> None:
+    """Both ranks run the same meter before a collective: without it on one rank only, the other one would be late."""
+    runs = [Run(0), Run(1)]
+    for run in runs:
+        run.op("Before", 20)
+        run.rows["ops"].append({"name": "meter", "at": run.now[MAIN] + 5, "us": 400, "track": MAIN})
+        end = run.op("Work", 100, python=420)
+        end = run.op("allReduce", 50, kind="comms", lane=HCCL, after=end + 2)
+        run.rows["ops"].append({"name": "Optimizer.step#SGD.step", "at": run.now[MAIN] + 10, "us": 60, "track": MAIN})
+        run.op("Update", 30, after=end + 1)
+    assert all("meter" not in [item.name for item in items] for items in found(runs))
+
+
 def test_what_a_finding_claims_is_never_excused() -> None:
     run = metered(2000)
     names = [row["name"] for row in run.rows["ops"]]

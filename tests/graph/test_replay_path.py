@@ -39,6 +39,16 @@ def loading() -> Replayer:
     return run.replayer()
 
 
+def staged() -> Replayer:
+    """A copy from pageable memory: 5 ms pass between its launch on an idle device and its start."""
+    run = Run()
+    for number in range(12):
+        run.op(f"K{number}", 10, python=60)
+    run.op("Copy", 100, kind="tasks", after=run.now[MAIN] + 20 + 5 + 2 + 4 + 3 + 5000)
+    run.op("Last", 10)
+    return run.replayer()
+
+
 def late_launch() -> Replayer:
     """The second kernel starts 500 us after its launch and nothing says why; the device was idle."""
     run = Run()
@@ -62,6 +72,12 @@ CASES: dict[str, tuple[Callable[[], Replayer], dict[str, float]]] = {
     "a copy on another stream": (
         two_streams,
         {"host": 147 - 20, "dispatch": 17, "copy": 800, "stream_gap": 2.52, "compute": 600},
+    ),
+    # Twelve ops of 70 us from 60 on, 27 until the Enqueue ends, 4 + 3 to the launch, 5000 of staging, 100 of copy,
+    # a gap of 1 and a kernel.
+    "a copy that is staged": (
+        staged,
+        {"host": 12 * 70 - 60 + 27, "dispatch": 7, "copy": 5000 + 100, "stream_gap": 1, "compute": 10},
     ),
     # The loader has [100, 300]; the kernel's Enqueue ends at 407.
     "a loader": (loading, {"host": 407 - 300, "input": 200, "dispatch": 17, "compute": 10}),
