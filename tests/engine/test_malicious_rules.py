@@ -98,8 +98,8 @@ def test_a_file_of_a_million_items_is_not_read(tmp_path: Path) -> None:
     assert found == ["larger than 1,000,000 bytes"]
 
 
-def test_as_many_items_as_a_file_can_hold(tmp_path: Path) -> None:
-    items = "[" + "1," * 400_000 + "1]"
+def test_many_items_are_looked_up(tmp_path: Path) -> None:
+    items = "[" + "1," * 5_000 + "1]"
     made = make_rule(
         tmp_path, "- from: kernels\n- where: dur_us in $many", params=f"many: {{default: {items}, doc: x}}\n"
     )
