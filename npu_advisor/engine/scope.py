@@ -10,6 +10,8 @@ from npu_advisor.engine.values import Requirement, Type, column_type
 from npu_advisor.model.schema import SCHEMA, Column, resolve
 from npu_advisor.rules.source import nearest
 
+_DIGITS = "0123456789"
+
 
 @dataclass
 class Reads:
@@ -85,6 +87,9 @@ class StaticScope:
             inner = replace(self.picked[head], reads=self.reads)
             wanted = f"'{head}' is an event; name a column of it, such as {head}.dur_us"
             return inner.lookup(rest, required=required) if rest else wanted
+        alike = [name for name in self.picked if name.rstrip(_DIGITS) == head.rstrip(_DIGITS) != head]
+        if alike:
+            return f"no match has a '{head}', only {_listing(alike)}"
         added = self._longest(path)
         if added:
             return self._hop(added, self.reads.use(self.columns[added]), path[len(added) + 1 :], required)
