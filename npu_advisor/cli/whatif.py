@@ -10,7 +10,7 @@ from pathlib import Path
 from npu_advisor.base.errors import ConfigError, ProfileError
 from npu_advisor.base.lang import Lang, choose_language
 from npu_advisor.base.messages import say
-from npu_advisor.cli.choices import LANGUAGES, choice, rule_dirs
+from npu_advisor.cli.choices import LANGUAGES, choice, chosen_rules
 from npu_advisor.cli.notices import remarks_text
 from npu_advisor.cli.output import can_show_glyphs, note, use_color, width_of, write_report
 from npu_advisor.cli.progress import ProgressBar
@@ -52,13 +52,15 @@ def run(question: Question) -> int:
 
     question.check()
     lang = choose_language(question.lang, os.environ)
+    rules = chosen_rules(question.rules, question.select, question.ignore)
     with ProgressBar(lang, question.quiet) as progress:
         answer = whatif(
             question.paths[0] if len(question.paths) == 1 else list(question.paths),
             *question.edits,
-            rules=rule_dirs(question.rules),
-            select=question.select,
-            ignore=question.ignore,
+            rules=rules.dirs,
+            params=rules.params,
+            select=rules.select,
+            ignore=rules.ignore,
             ranks=question.ranks,
             steps=question.steps,
             progress=progress,

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from npu_advisor.engine.regex import Searcher
 from npu_advisor.engine.values import Array, Kind, Value, boolean, number
-
-MAX_REGEX, MAX_REPEATS = 200, 3
 
 # Bytes per element as CANN (FLOAT, DT_BF16) and torch (float, c10::Half) spell the types.
 _SIZES = {
@@ -59,7 +58,7 @@ def _glob(value: Value, patterns: Value | Sequence[str]) -> Value:
 
 
 def _matches(value: Value, pattern: Value) -> Value:
-    regex = re.compile(_texts(pattern)[0])
+    regex = Searcher(_texts(pattern)[0])
     return _predicate(lambda name: regex.search(name) is not None)(value)
 
 
@@ -76,9 +75,9 @@ def _startswith(value: Value, prefixes: Value | Sequence[str]) -> Value:
 def _extract(value: Value, pattern: Value) -> Value:
     """The first group of the pattern (without one, what it matched) in each text; missing where it matches nothing."""
     assert value.categories is not None
-    regex = re.compile(_texts(pattern)[0])
-    found = [regex.search(str(name)) for name in value.categories]
-    parts = [None if match is None else match[1] if regex.groups else match[0] for match in found]
+    searcher = Searcher(_texts(pattern)[0])
+    found = [searcher.search(str(name)) for name in value.categories]
+    parts = [None if match is None else match[1] if searcher.regex.groups else match[0] for match in found]
     codes, uniques = pd.factorize(np.array([*parts, None], dtype=object))
     return Value("text", codes.astype(np.int64)[value.data], categories=np.asarray(uniques, dtype=object))
 
@@ -170,33 +169,3 @@ FUNCTIONS: dict[str, Function] = {
     "nbytes": Function(("text", "text"), "num", _nbytes, "bytes of all tensors of a shapes and its dtypes column"),
 }
 UNITS = {"nbytes": "bytes", "ratio": "share"}
-
-
-def regex_fault(pattern: str) -> str | None:
-    """Why ``pattern`` may not be used, None when it is fine.
-
-    Python's engine backtracks: a repeat inside a repeat takes exponential time, and each unbounded repeat more
-    multiplies the time by the length of the text.
-    """
-    if len(pattern) > MAX_REGEX:
-        return f"a regular expression has at most {MAX_REGEX} characters"
-    try:
-        re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        return f"not a regular expression: {error}"
-    bare = re.sub(r"\\.", "x", pattern)
-    if re.search(r"\\[1-9]|\(\?P=", pattern):
-        return "a regular expression may not refer back to a group"
-    bare = re.sub(r"\[\^?\]?[^\]]*\]", "x", bare)
-    repeat = re.compile(r"[*+]|\{\d*,\d*\}|\{\d{2,}\}")
-    if len(repeat.findall(bare)) > MAX_REPEATS:
-        return f"a regular expression has at most {MAX_REPEATS} repeats (* + {{n,m}})"
-    while "(" in bare:
-        group = re.search(r"\(([^()]*)\)([*+?]|\{[^}]*\})?", bare)
-        if group is None:
-            break
-        inner, after = group[1], group[2] or ""
-        if after not in ("", "?") and (repeat.search(inner) or "|" in inner or "?" in inner.removeprefix("?:")):
-            return "a regular expression may not repeat a group that repeats or chooses inside"
-        bare = bare[: group.start()] + inner.removeprefix("?:") + after + bare[group.end() :]
-    return None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from typing import Any, Protocol
 
-from npu_advisor.engine.functions import FUNCTIONS, UNITS, regex_fault
+from npu_advisor.engine.functions import FUNCTIONS, UNITS
 from npu_advisor.engine.grammar import MAX_LITERAL, SIGIL, WORDS, ExprError, Fault, fault_at, path_of, plain
+from npu_advisor.engine.regex import regex_fault
 from npu_advisor.engine.values import Type
 from npu_advisor.rules.source import nearest
 

@@ -8,13 +8,22 @@ from __future__ import annotations
 
 from npu_advisor.base.messages.engine import ENGINE
 from npu_advisor.base.messages.integrations import INTEGRATIONS
+from npu_advisor.base.messages.language import LANGUAGE
 from npu_advisor.base.messages.paths import PATHS
 from npu_advisor.base.messages.readers import READERS
 from npu_advisor.base.messages.reports import REPORTS
 from npu_advisor.base.messages.whatif import WHATIF
 from npu_advisor.base.terms import Text
 
-MESSAGES: dict[str, tuple[str, str]] = {**READERS, **ENGINE, **PATHS, **REPORTS, **INTEGRATIONS, **WHATIF}
+MESSAGES: dict[str, tuple[str, str]] = {
+    **ENGINE,
+    **INTEGRATIONS,
+    **LANGUAGE,
+    **PATHS,
+    **READERS,
+    **REPORTS,
+    **WHATIF,
+}
 
 
 def say(key: str, **fields: object) -> Text:

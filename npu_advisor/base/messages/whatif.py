@@ -63,11 +63,6 @@ WHATIF: dict[str, tuple[str, str]] = {
         "JSON Schema of the JSON answer to a what-if question.",
         "what-if 的 JSON 输出的 JSON Schema。",
     ),
-    "help.option.how": (
-        "Explain how these figures are computed and how good they have been.",
-        "说明这些数值如何计算、准确程度如何。",
-    ),
-    "help.option.rule_or_how": ("name a rule by its ID, or --how savings", "请给出规则 ID，或 --how savings"),
     "help.option.edit": (
         "remove, scale, cap, close, overlap or fuse TABLE where CONDITION; again for more.",
         "remove、scale、cap、close、overlap 或 fuse TABLE where 条件；可重复。",
