@@ -115,7 +115,8 @@ class Replay(_Model):
 
 
 class Saving(_Model):
-    """What a fix saves per step. ``joint`` is its part when every finding shown is fixed too."""
+    """What a fix saves per step. ``joint`` is its part when every finding shown is fixed too; ``freed_bytes`` is the
+    memory at the peak that it frees as well, where it does."""
 
     us_per_step: float
     low_us_per_step: float
@@ -124,6 +125,7 @@ class Saving(_Model):
     share: float
     basis: Basis
     assumes: Text | None = None
+    freed_bytes: float | None = None
 
 
 class JointSaving(_Model):

@@ -345,7 +345,7 @@ class _Compiler:
 
     def _recorded(self, name: str, scope: StaticScope) -> None:
         kind = self.path(name, scope, ("emit", "recorded"))
-        memory = self.rule.emit.fix is not None and self.rule.emit.fix.kind == "memory"
+        memory = self.rule.emit.fix is not None and self.rule.emit.fix.memory is not None
         if kind.kind not in ("num", "any") or kind.unit not in ("", "us", *(["bytes"] if memory else [])):
             what = f"in {kind.unit}" if kind.kind == "num" else "not a number"
             self.report(("emit", "recorded"), f"'recorded' is a time in us, '{name}' is {what}")
@@ -409,6 +409,8 @@ class _Compiler:
                 if route(name, fix.table) is None:
                     message = f"fix table '{fix.table}' cannot be reached from rows of '{name}'"
                     self.report((*place, fix.kind), message)
+        if fix.memory is not None:
+            return p.FixPlan(fix, self.expression(fix.memory, scope, (*place, "memory"), "num"))
         if fix.expression is None:
             return p.FixPlan(fix)
         part = "by" if fix.by is not None else "us"

@@ -113,7 +113,7 @@ class Stage(Form):
         return next(iter(self.model_fields_set)).rstrip("_")
 
 
-FixKind = Literal["remove", "scale", "cap", "close", "overlap", "fuse", "memory"]
+FixKind = Literal["remove", "scale", "cap", "close", "overlap", "fuse", "avoid", "memory"]
 # Each edit, and the one key that it needs besides.
 FIX_PARTS: dict[FixKind, str] = {
     "remove": "",
@@ -122,14 +122,16 @@ FIX_PARTS: dict[FixKind, str] = {
     "close": "",
     "overlap": "with_",
     "fuse": "",
+    "avoid": "memory",
     "memory": "",
 }
 
 
 class Fix(Form):
-    """What the cure does to the event graph: exactly one of remove, scale, cap, close, overlap, fuse, memory.
+    """What the cure does to the event graph: exactly one of remove, scale, cap, close, overlap, fuse, avoid, memory.
 
-    ``{fuse: ops}``: what runs below each op becomes one stretch without gaps.
+    ``{fuse: ops}``: what runs below each op becomes one stretch without gaps. ``{avoid: ops, memory: bytes}``: the
+    tensors that these ops make are not made, which frees the bytes and saves the time of making and reading them.
     """
 
     remove: str | None = None
@@ -141,12 +143,13 @@ class Fix(Form):
     overlap: str | None = None
     fuse: str | None = None
     with_: str | None = Field(default=None, alias="with")
+    avoid: str | None = None
     memory: Expr | None = None
 
     @model_validator(mode="after")
     def _one_edit(self) -> Fix:
         given = self.model_fields_set
-        kinds = [kind for kind in FIX_PARTS if kind in given]
+        kinds = [kind for kind in FIX_PARTS if kind in given and not (kind == "memory" and "avoid" in given)]
         if len(kinds) != 1:
             raise ValueError(f"a fix is exactly one of {', '.join(FIX_PARTS)}")
         part = FIX_PARTS[kinds[0]]
@@ -163,7 +166,8 @@ class Fix(Form):
     @property
     def table(self) -> str:
         """The table whose rows are edited; empty for ``memory``."""
-        return self.remove or self.scale or self.cap or self.close or self.overlap or self.fuse or ""
+        tables = (self.remove, self.scale, self.cap, self.close, self.overlap, self.fuse, self.avoid)
+        return next(filter(None, tables), "")
 
     @property
     def expression(self) -> str | None:
@@ -172,15 +176,17 @@ class Fix(Form):
 
 
 class SeverityRule(Form):
-    """``{at_most: medium}`` caps the common scale; ``{is: low}`` is for cures that save no priceable time."""
+    """``{at_most: medium}`` caps the common scale, ``{at_least: low}`` is for cures that save more than time, ``{is:
+    low}`` for those that save no priceable time."""
 
     at_most: Severity | None = None
+    at_least: Severity | None = None
     is_: Severity | None = Field(default=None, alias="is")
 
     @model_validator(mode="after")
     def _one(self) -> SeverityRule:
-        if (self.at_most is None) == (self.is_ is None):
-            raise ValueError("severity is either {at_most: ...} or {is: ...}")
+        if len(self.model_fields_set) != 1:
+            raise ValueError("severity is one of {at_most: ...}, {at_least: ...} and {is: ...}")
         return self
 
 
