@@ -411,6 +411,9 @@ class _Compiler:
                     self.report((*place, fix.kind), message)
         if fix.memory is not None:
             return p.FixPlan(fix, self.expression(fix.memory, scope, (*place, "memory"), "num"))
+        if fix.per_parameter is not None:
+            place = (*place, "per_parameter")
+            return p.FixPlan(fix, self.expression(fix.per_parameter, scope, place, "bool"))
         if fix.expression is None:
             return p.FixPlan(fix)
         part = "by" if fix.by is not None else "us"

@@ -32,7 +32,7 @@ class RawFix:
     """The edit of a finding's cure.
 
     ``rows`` are the positions in ``table`` that the members stand for, ascending; ``values`` the evaluated ``by`` or
-    ``us`` of each (None for edits without a number). ``memory`` has no rows; ``freed_bytes`` is what it and ``avoid``
+    ``us`` of each (None for edits without a number), for ``fuse`` whether it is ``per_parameter``. ``memory`` has no rows; ``freed_bytes`` is what it and ``avoid``
     free at the peak.
     """
 
@@ -260,7 +260,11 @@ class _Findings:
             return RawFix("memory", "", np.zeros(0, dtype=np.int64), None, spec, freed)
         rows = carry(self.profile, members, spec.table)
         values = None
-        if expression is not None:
+        if spec.per_parameter is not None:
+            assert expression is not None
+            flag = expression.evaluate(self.rows).spread(len(self.rows))
+            values = np.full(len(rows), float(flag.data[row]))
+        elif expression is not None:
             edited = Rows.start(self.profile, (spec.table,)).take(rows)
             values = expression.evaluate(edited).spread(len(edited)).data
         return RawFix(spec.kind, spec.table, rows, values, spec, freed)

@@ -125,12 +125,15 @@ FIX_PARTS: dict[FixKind, str] = {
     "avoid": "memory",
     "memory": "",
 }
+# Keys that an edit may have besides.
+FIX_OPTIONS: dict[FixKind, str] = {"fuse": "per_parameter"}
 
 
 class Fix(Form):
     """What the cure does to the event graph: exactly one of remove, scale, cap, close, overlap, fuse, avoid, memory.
 
-    ``{fuse: ops}``: what runs below each op becomes one stretch without gaps. ``{avoid: ops, memory: bytes}``: the
+    ``{fuse: ops}``: what runs below each op becomes one op for each kind of op, or with ``per_parameter`` (an
+    expression over the finding's row) one kernel for each parameter. ``{avoid: ops, memory: bytes}``: the
     tensors that these ops make are not made, which frees the bytes and saves the time of making and reading them.
     """
 
@@ -142,6 +145,7 @@ class Fix(Form):
     close: str | None = None
     overlap: str | None = None
     fuse: str | None = None
+    per_parameter: Expr | None = None
     with_: str | None = Field(default=None, alias="with")
     avoid: str | None = None
     memory: Expr | None = None
@@ -153,7 +157,8 @@ class Fix(Form):
         if len(kinds) != 1:
             raise ValueError(f"a fix is exactly one of {', '.join(FIX_PARTS)}")
         part = FIX_PARTS[kinds[0]]
-        if given != {kinds[0], *filter(None, [part])}:
+        option = FIX_OPTIONS.get(kinds[0], "")
+        if given - {option} != {kinds[0], *filter(None, [part])}:
             needs = f" and '{part.rstrip('_')}'" if part else ""
             raise ValueError(f"a '{kinds[0]}' fix has '{kinds[0]}'{needs}, nothing else")
         return self

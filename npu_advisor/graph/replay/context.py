@@ -10,6 +10,7 @@ from npu_advisor.base.intervals import Ints
 from npu_advisor.graph.named import WRAPPERS, starting
 from npu_advisor.graph.replay.edits import Edit, Editor
 from npu_advisor.graph.replay.tasks import COMM, COPY, KERNEL
+from npu_advisor.graph.replay.traffic import traffic
 
 
 class Variants(NamedTuple):
@@ -37,6 +38,7 @@ class Context:
         chosen = kernels["dur_ns"][compute] if compute.any() else kernels["dur_ns"]
         # A replacement takes no less than the shortest kernels of this rank, launch overhead of the device included.
         self.floor, self.typical = (int(np.percentile(chosen, q)) for q in (5, 50)) if len(chosen) else (0, 0)
+        self.traffic = traffic(self.profile)
         self.wrapper = starting(self.ops, WRAPPERS)
         self.device_ops = self.tasks.op[np.isin(self.tasks.kind, (KERNEL, COPY, COMM))]
 

@@ -28,6 +28,8 @@ class Fixer:
             return None
         if kind in ("cap", "scale") and values is not None:
             return resize(self.context, kind, table, rows, values)
+        if (kind, table) == ("fuse", "ops"):
+            return fix_optimizer.fuse(self.context, rows, per_parameter=values is not None and bool(values.any()))
         maker = _MAKERS.get((kind, table))
         return maker(self.context, rows) if maker else None
 
