@@ -201,17 +201,17 @@ def main() -> None:
     options = parser.parse_args()
     changed = {name: json.loads(value) for name, _, value in (text.partition("=") for text in options.set)}
     grids = {"plain": changed, "harder": {**HARDER, **changed}}
-    told: dict[str, list[dict[str, Any]]] = {}
+    told: dict[str, dict[str, Any]] = {}
     for title, extra in grids.items():
         if (options.only or title) == title and not (changed and options.only is None and title == "harder"):
             print(f"--- {title}{''.join(f' {name}={value}' for name, value in extra.items())}")
-            told[title] = [pair._asdict() for pair in run(list(twins(options.seed, extra))[: options.twins])]
+            told[title] = run(list(twins(options.seed, extra))[: options.twins])
     if options.json:
         options.json.write_text(json.dumps(told, indent=1))
 
 
-def run(chosen: list[tuple[str, Settings]]) -> list[Pair]:
-    """Compare these twins and print their table."""
+def run(chosen: list[tuple[str, Settings]]) -> dict[str, Any]:
+    """Compare these twins and print their table; returns every figure."""
     pairs: list[Pair] = []
     joints = []
     begin = time.process_time()
@@ -219,11 +219,12 @@ def run(chosen: list[tuple[str, Settings]]) -> list[Pair]:
         with tempfile.TemporaryDirectory() as folder:
             found, joint = compare(name, settings, Path(folder))
         pairs += found
-        joints.append(joint)
+        joints.append((found[0].twin, joint))
         print(f"{number}/{len(chosen)} {found[0].twin}", file=sys.stderr)
-    print(table(pairs, joints))
+    print(table(pairs, [joint for _, joint in joints]))
     print(f"{len(chosen)} twins, {time.process_time() - begin:.0f} s of processor time")
-    return pairs
+    together = [{"twin": name, "step_us": joint[0], "truth_us": joint[1], "us": joint[2]} for name, joint in joints]
+    return {"pairs": [pair._asdict() for pair in pairs], "together": together}
 
 
 if __name__ == "__main__":

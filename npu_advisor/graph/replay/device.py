@@ -261,12 +261,15 @@ def event_waits(builder: Builder, tasks: Tasks, found: DeviceLanes) -> Ints:
         high = int(np.searchsorted(issued, tasks.issue[wait]))
         near = np.arange(max(high - RECENT, 0), high)
         late = tasks.end[wait] - ends[near]
-        fits = (lanes[near] != tasks.lane[wait]) & (late >= -exact)
-        near, late = near[fits], np.abs(late[fits])
-        if tasks.end[wait] > found.ready[wait] + exact:
-            # It blocked: what released it ended with it.
-            same, close = near[late <= exact], near[late <= CLOCKS]
-            near = same if len(same) else close[late[late <= CLOCKS].argsort(kind="stable")[:1]] if len(close) else near
+        other = lanes[near] != tasks.lane[wait]
+        near, late = near[other], late[other]
+        apart, over = np.abs(late), near[late >= -exact]
+        if tasks.end[wait] > found.ready[wait] + exact and (apart <= CLOCKS).any():
+            # It blocked: what released it ended with it, by the clock a little before or after.
+            same = near[apart <= exact]
+            near = same if len(same) else near[[int(np.argmin(apart))]]
+        else:
+            near = over
         if len(near):
             pairs.append((wait, int(records[near[-1]])))
     matched, record = np.array(pairs, dtype=np.int64).reshape(-1, 2).T

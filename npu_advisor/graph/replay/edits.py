@@ -17,6 +17,8 @@ from npu_advisor.graph.replay.arrays import DROPPED, EVENT, LANE, SYNC, WAIT, Ne
 from npu_advisor.graph.replay.build import Graph
 from npu_advisor.graph.replay.gates import Calibrated
 
+# An edge of this weight never binds, but its target still has one.
+LONG_AGO = -(2**50)
 _NONE = np.zeros(0, dtype=np.int64)
 Pairs = tuple[Ints, Ints]
 
@@ -234,8 +236,12 @@ class Editor:
         """Neither launch nor inferred waits hold these tasks back any more."""
         device, waits = self.rank.device, self._wait_edges
         launch = device.launch_edge[tasks]
+        # The first task of a stream would be left without any edge, and keep its recorded time.
+        alone = launch[(launch >= 0) & (device.stream_edge[tasks] < 0)]
+        launch = launch[(launch >= 0) & (device.stream_edge[tasks] >= 0)]
         into = waits[np.isin(self.graph.net.dst[waits], device.task_start[tasks])]
-        return Edit(drop=np.concatenate((launch[launch >= 0], into)))
+        long_ago = np.full(len(alone), LONG_AGO, dtype=np.int64)
+        return Edit(drop=np.concatenate((launch, into)), limit=(alone, long_ago))
 
     def release(self, events: Ints) -> Edit:
         """Event waits among these tasks wait for nobody, and no launch holds any of these tasks back."""

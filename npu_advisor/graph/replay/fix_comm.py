@@ -50,7 +50,8 @@ def hide(at: Context, rows: Ints) -> Variants | None:
 
 
 def overlap(at: Context, rows: Ints) -> Variants:
-    """Collectives run behind the backward pass, merged into buckets. Low: none is merged; high: they cost nothing."""
+    """Collectives run behind the backward pass, merged into buckets. Low: merging saves none of their time; high: they
+    cost nothing."""
     tasks = at.tasks.of("comms", rows)
     step = at.profile.table("comms")["step"][at.tasks.row[tasks]]
     low, expected, high = [], [], []
@@ -58,7 +59,7 @@ def overlap(at: Context, rows: Ints) -> Variants:
         mine = tasks[step == number]
         mine = mine[np.argsort(at.tasks.issue[mine], kind="stable")]
         kept, merged = _merged(at, mine)
-        low.append(_moved(at, mine, len(mine), int(_moving(at, mine).sum())))
+        low.append(_moved(at, mine, kept, int(_moving(at, mine).sum())))
         expected.append(_moved(at, mine, kept, merged))
         high.append(_moved(at, mine, kept, 0))
     return Variants(merge(low), merge(expected), merge(high))
