@@ -15,6 +15,7 @@ from npu_advisor.engine.values import Array, Kind, Value, boolean, number
 
 MAX_REGEX, MAX_REPEATS = 200, 3
 
+
 @dataclass(frozen=True)
 class Function:
     """A function: kinds of its arguments (``|`` alternatives), kind of its result; ``variadic`` repeats the last."""
