@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Codes = npt.NDArray[np.integer]
+Codes = npt.NDArray[np.integer[Any]]
+Texts = Sequence[object] | npt.NDArray[Any]
 
 # Bytes per element as CANN (FLOAT, DT_BF16) and torch (float, c10::Half) spell the types.
 _SIZES = {
@@ -44,9 +46,7 @@ def _pair_bytes(shapes: str, dtypes: str) -> float:
     return total
 
 
-def tensor_bytes(
-    shape: Codes, shapes: Sequence[object], dtype: Codes, dtypes: Sequence[object]
-) -> npt.NDArray[np.float64]:
+def tensor_bytes(shape: Codes, shapes: Texts, dtype: Codes, dtypes: Texts) -> npt.NDArray[np.float64]:
     """Bytes of all tensors of each row: ``shape`` and ``dtype`` index the texts ``shapes`` and ``dtypes``.
 
     NaN where either is missing (-1), a type is unknown or the two differ in length.

@@ -123,8 +123,19 @@ def pairs(first: pd.Categorical, second: pd.Categorical) -> tuple[list[tuple[str
 
 # Bytes of one element of each type that HCCL sends, by the names the profiler prints and, in databases, their numbers.
 _WIDTHS = {
-    **{"INT8": 1, "INT16": 2, "INT32": 4, "FP16": 2, "FP32": 4, "INT64": 8, "UINT64": 8, "UINT8": 1, "UINT16": 2},
-    **{"UINT32": 4, "FP64": 8, "BFP16": 2, "INT128": 16},
+    "INT8": 1,
+    "INT16": 2,
+    "INT32": 4,
+    "FP16": 2,
+    "FP32": 4,
+    "INT64": 8,
+    "UINT64": 8,
+    "UINT8": 1,
+    "UINT16": 2,
+    "UINT32": 4,
+    "FP64": 8,
+    "BFP16": 2,
+    "INT128": 16,
 }
 HCCL_TYPES = dict(enumerate(_WIDTHS))
 

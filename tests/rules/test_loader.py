@@ -130,7 +130,8 @@ def test_tests_and_shared_files_are_no_rules(here: Path) -> None:
         (
             "emit:\n",
             "emit:\n  fix: {remove: a, close: b}\n",
-            "layout-sample.yaml:10:3: error: a fix is exactly one of remove, scale, cap, close, overlap, fuse, avoid, memory\n"
+            "layout-sample.yaml:10:3: error: a fix is exactly one of remove, scale, cap, close, overlap, fuse, avoid, "
+            "memory\n"
             "      fix: {remove: a, close: b}\n      ^^^",
         ),
         (

@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints
-from npu_advisor.graph.replay.context import Context, Floats, Variants, same
+from npu_advisor.base.intervals import Floats, Ints
+from npu_advisor.graph.replay.context import Context, Variants, same
 from npu_advisor.graph.replay.edits import Edit, merge
 from npu_advisor.graph.replay.host import main_thread
 from npu_advisor.graph.replay.tasks import EVENT_WAIT, KERNEL, RECORD, SOURCES
@@ -50,8 +50,8 @@ def hide(at: Context, rows: Ints) -> Variants | None:
 
 
 def overlap(at: Context, rows: Ints) -> Variants:
-    """Collectives run behind the backward pass, merged into buckets. Low: merging saves none of their time; high: they
-    cost nothing."""
+    """Collectives run behind the backward pass, merged into buckets. Low: merging saves none of their time; high: one
+    bucket is enough and costs nothing."""
     tasks = at.tasks.of("comms", rows)
     step = at.profile.table("comms")["step"][at.tasks.row[tasks]]
     low, expected, high = [], [], []
@@ -61,7 +61,7 @@ def overlap(at: Context, rows: Ints) -> Variants:
         kept, merged = _merged(at, mine)
         low.append(_moved(at, mine, kept, int(_moving(at, mine).sum())))
         expected.append(_moved(at, mine, kept, merged))
-        high.append(_moved(at, mine, kept, 0))
+        high.append(_moved(at, mine, 1, 0))
     return Variants(merge(low), merge(expected), merge(high))
 
 
@@ -79,7 +79,8 @@ def _payload(at: Context, tasks: Ints) -> Floats:
     """Tensor sizes in bytes; where they are not recorded, the data moved stands in."""
     comms, row = at.profile.table("comms"), at.tasks.row[tasks]
     told = comms["payload_bytes"][row]
-    return np.where(np.isfinite(told), told, comms["bytes"][row])
+    found: Floats = np.where(np.isfinite(told), told, comms["bytes"][row])
+    return found
 
 
 def _latency(at: Context, tasks: Ints, moving: Ints, size: Floats) -> float:
@@ -126,7 +127,8 @@ def _moved(at: Context, tasks: Ints, kept: int, total: int) -> Edit:
 def _events(at: Context, tasks: Ints) -> tuple[Ints, Ints]:
     """The event waits before and the records behind each of these collectives on their stream."""
     kind, lane = at.tasks.kind, at.tasks.lane
-    ahead, behind = [], []
+    ahead: list[int] = []
+    behind: list[int] = []
     for task in tasks.tolist():
         for found, wanted, step in ((ahead, EVENT_WAIT, -1), (behind, RECORD, 1)):
             place = task + step

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, Mask
-from npu_advisor.graph.replay.context import Context, Variants, starting
-from npu_advisor.graph.replay.edits import Edit, merge
+from npu_advisor.graph.replay.context import Context, Variants
+from npu_advisor.graph.replay.edits import Edit
 from npu_advisor.graph.replay.host import main_thread
 from npu_advisor.graph.replay.tasks import COMM, COPY, KERNEL
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints
-from npu_advisor.graph.replay.context import Context, Floats, Variants
+from npu_advisor.base.intervals import Floats, Ints
+from npu_advisor.graph.replay.context import Context, Variants
 from npu_advisor.graph.replay.edits import Edit, merge
 from npu_advisor.graph.replay.tasks import KERNEL
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from npu_advisor.base.intervals import Floats
 from npu_advisor.base.shapes import tensor_bytes
 from npu_advisor.model.profile import Profile
 
-Floats = npt.NDArray[np.float64]
 # A rate needs this much traffic: less is mostly launch.
 LEAST_BYTES = 2**20
 # A type of kernel with fewer runs says little about the device.
