@@ -116,7 +116,8 @@ class EvidencePlan:
 
 @dataclass(frozen=True)
 class FixPlan:
-    """The checked edit; ``expression`` reads columns of ``table`` or, for ``memory`` and ``per_parameter``, of the finding's row."""
+    """The checked edit; ``expression`` reads columns of ``table`` or, for ``memory`` and ``per_parameter``, of the
+    finding's row."""
 
     spec: Fix
     expression: Expression | None = None

@@ -151,7 +151,7 @@ def _step_us(profile: Profile) -> float:
 
 
 def _claim(profile: Profile, raw: RawFinding) -> Claim | None:
-    """The device time behind a finding, None when its cure saves no time that the ledger can bound (memory, settings)."""
+    """The device time behind a finding, None when its cure saves no time that the ledger bounds (memory, settings)."""
     fix = raw.fix
     if fix is None or fix.freed_bytes is not None:
         return None

@@ -32,8 +32,8 @@ class RawFix:
     """The edit of a finding's cure.
 
     ``rows`` are the positions in ``table`` that the members stand for, ascending; ``values`` the evaluated ``by`` or
-    ``us`` of each (None for edits without a number), for ``fuse`` whether it is ``per_parameter``. ``memory`` has no rows; ``freed_bytes`` is what it and ``avoid``
-    free at the peak.
+    ``us`` of each (None for edits without a number), for ``fuse`` whether it is ``per_parameter``. ``memory`` has no
+    rows; ``freed_bytes`` is what it and ``avoid`` free at the peak.
     """
 
     kind: FixKind

@@ -82,7 +82,7 @@ def _once(at: Context, row: int, units: Ints, tasks: Ints) -> float:
 
 
 def _parameters(names: Ints) -> Ints:
-    """Positions of one unit for each parameter: those of the rarest op that still runs for as many as most others do."""
+    """Positions of one unit for each parameter: those of an op that runs as often as most kinds of op do."""
     kinds, which, counts = np.unique(names, return_inverse=True, return_counts=True)
     usual = int(np.median(counts))
     chosen = int(np.argmin(np.abs(counts - usual)))

@@ -46,9 +46,9 @@ def like_the_others(profiles: Sequence[Profile], number: int, rows: Ints) -> Flo
     """By how much each kernel of a rank would shrink if it ran as on the other ranks; never above 1.
 
     By type, and where as many ran there, the median of their mean duration over its own. The rank's usual ratio (the
-    median by time) tells which types are slow: those that it fits better than 1 does. All of these shrink by the ratio of
-    their totals, which is the most certain number there is: single types differ by chance. Totals of everything would
-    not do: what takes the same time on every rank hides the difference.
+    median by time) tells which types are slow: those that it fits better than 1 does. All of these shrink by the ratio
+    of their totals, which is the most certain number there is: single types differ by chance. Totals of everything
+    would not do: what takes the same time on every rank hides the difference.
     """
     kernels = [profile.table("kernels") for profile in profiles]
     means = [_means(table) for table in kernels]
