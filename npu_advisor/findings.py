@@ -146,7 +146,8 @@ class Saving(_Model):
     ``joint_us_per_step`` is its part when every finding is fixed: where replayed, what all fixes save together less
     what all but this one save (leave one out; these parts need not add up to the joint saving); where bounded, what
     its time adds to that of the larger findings before it (each microsecond once). ``after`` is for a fix that saves
-    nothing now: what would have to be fixed first for it to matter, and what it saves then.
+    nothing now: what would have to be fixed first for it to matter, and what it saves then. ``freed_bytes`` is the
+    memory at the peak that it frees as well, where it does.
     """
 
     us_per_step: float
@@ -157,6 +158,7 @@ class Saving(_Model):
     basis: Basis
     assumes: Text | None = None
     after: list[After] = Field(default_factory=list)
+    freed_bytes: float | None = None
 
 
 class JointSaving(_Model):

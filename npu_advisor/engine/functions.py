@@ -10,18 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from npu_advisor.base.shapes import tensor_bytes, tensor_sizes
 from npu_advisor.engine.regex import Searcher
 from npu_advisor.engine.values import Array, Kind, Value, boolean, number
-
-# Bytes per element as CANN (FLOAT, DT_BF16) and torch (float, c10::Half) spell the types.
-_SIZES = {
-    8: "double float64 int64 uint64 long longint complex64 c10::complex<float>",
-    4: "float float32 int int32 uint32 hifloat32",
-    2: "float16 half c10::half bfloat16 bf16 c10::bfloat16 int16 uint16 short shortint",
-    1: "bool int8 uint8 char unsignedchar signedchar hifloat8 float8_e5m2 float8_e4m3fn",
-    16: "complex128 c10::complex<double>",
-}
-DTYPE_BYTES = {name: size for size, names in _SIZES.items() for name in names.split()}
 
 
 @dataclass(frozen=True)
@@ -105,47 +96,16 @@ def divide(left: Value, right: Value) -> Value:
         return number(np.true_divide(left.data, right.data), _both_missing(left, right))
 
 
-def _tensor_sizes(shapes: str) -> list[float] | None:
-    """Elements of each tensor of ``32,3;64`` (0 for an empty member), None when it is no list of shapes."""
-    sizes = []
-    for shape in shapes.strip().strip('"').split(";"):
-        dims = [dim.strip() for dim in shape.strip().strip('"[]').split(",") if dim.strip()]
-        if not all(dim.isdigit() for dim in dims):
-            return None
-        sizes.append(float(np.prod([float(dim) for dim in dims])) if dims else 0.0)
-    return sizes
-
-
 def _numel(shapes: Value) -> Value:
     assert shapes.categories is not None
-    sizes = [_tensor_sizes(str(name)) for name in shapes.categories]
+    sizes = [tensor_sizes(str(name)) for name in shapes.categories]
     sums = np.array([np.nan if size is None else sum(size) for size in sizes] + [np.nan])
     return number(sums[shapes.data])
 
 
-def _pair_bytes(shapes: str, dtypes: str) -> float:
-    sizes, names = _tensor_sizes(shapes), [name.strip().lower().replace(" ", "") for name in dtypes.split(";")]
-    if sizes is None or len(sizes) != len(names):
-        return float("nan")
-    total = 0.0
-    for size, name in zip(sizes, names, strict=True):
-        each = DTYPE_BYTES.get(name.removeprefix("dt_").removeprefix("torch."))
-        if size and each is None:
-            return float("nan")
-        total += size * (each or 0)
-    return total
-
-
 def _nbytes(shapes: Value, dtypes: Value) -> Value:
     assert shapes.categories is not None and dtypes.categories is not None
-    width = len(dtypes.categories) + 1
-    pairs, inverse = np.unique((shapes.data.astype(np.int64) + 1) * width + dtypes.data + 1, return_inverse=True)
-    sizes = np.full(len(pairs), np.nan)
-    for index, pair in enumerate(pairs):
-        shape, dtype = pair // width - 1, pair % width - 1
-        if shape >= 0 and dtype >= 0:
-            sizes[index] = _pair_bytes(str(shapes.categories[shape]), str(dtypes.categories[dtype]))
-    return number(sizes[inverse.reshape(np.shape(shapes.data))])
+    return number(tensor_bytes(shapes.data, shapes.categories, dtypes.data, dtypes.categories))
 
 
 FUNCTIONS: dict[str, Function] = {

@@ -173,9 +173,9 @@ def _step_us(profile: Profile) -> float:
 
 
 def _claim(profile: Profile, raw: RawFinding) -> Claim | None:
-    """The device time behind a finding, None when its cure saves no time (memory, settings)."""
+    """The device time behind a finding, None when its cure saves no time that the ledger bounds (memory, settings)."""
     fix = raw.fix
-    if fix is None or fix.kind == "memory":
+    if fix is None or fix.freed_bytes is not None:
         return None
     if fix.kind == "close":
         return Claim(_owned(profile, "dispatch"), 1.0)
@@ -252,7 +252,7 @@ def _finding(candidate: _Candidate, joint_us: float, roots: Roots) -> Finding:
         message=raw.message,
         rank=profile.rank,
         step=raw.step if raw.step is not None else _only_step(profile),
-        recorded_us=raw.recorded_us if raw.fix is None or raw.fix.kind != "memory" else None,
+        recorded_us=raw.recorded_us if raw.fix is None or raw.fix.freed_bytes is None else None,
         saving=saving,
         location=location(frame, raw.how or "", roots),
         location_missing=None if frame else _why_no_line(profile, op),
@@ -273,9 +273,7 @@ def _only_step(profile: Profile) -> int | None:
 
 
 def _saving(candidate: _Candidate, joint_us: float) -> Saving | None:
-    if candidate.claim is None:
-        return None
-    if candidate.replayed is not None:
+    if candidate.replayed is not None or candidate.claim is None:
         return candidate.replayed
     step_us = _step_us(candidate.profile)
     us = candidate.us_per_step
@@ -307,6 +305,8 @@ def _severity(raw: RawFinding, saving: Saving | None) -> Severity:
     severity = Severity.of_share(saving.share) if saving else Severity.INFO
     if limit is not None and limit.at_most is not None:
         return max(severity, limit.at_most, key=lambda item: item.order)
+    if limit is not None and limit.at_least is not None:
+        return min(severity, limit.at_least, key=lambda item: item.order)
     return severity
 
 

@@ -316,6 +316,7 @@ def _price(run: Run, entries: list[_Entry], found: Savings) -> None:
                 joint_us_per_step=part,
                 share=us / step_us if step_us > 0 else 0.0,
                 basis=Basis.REPLAYED,
+                freed_bytes=raw.fix.freed_bytes if raw.fix else None,
                 assumes=assumes(replayer),
             )
     # All or nothing: beside bounds, a joint figure would count the same time twice.

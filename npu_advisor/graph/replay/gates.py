@@ -150,12 +150,14 @@ def held(graph: Graph, calibrated: Calibrated, edges: Ints) -> Ints:
 
 
 def _covers(graph: Graph) -> dict[int, Spans]:
-    """When each host lane had an op open, step marks aside."""
+    """When each host lane had an op open, step marks aside, or the garbage collector paused it."""
     found = {}
     for rank in graph.ranks:
         ops = rank.profile.table("ops")
         inner = ~starting(ops, STEP_MARK)
+        pauses = rank.profile.table("gcs")
         for thread, lane in rank.host.lanes.items():
             rows = np.flatnonzero((ops["track"] == thread) & inner)
-            found[lane] = union(ops["start_ns"][rows] - graph.origin, ops["end_ns"][rows] - graph.origin)
+            start, end = (np.concatenate((ops[name][rows], pauses[name])) for name in ("start_ns", "end_ns"))
+            found[lane] = union(start - graph.origin, end - graph.origin)
     return found
