@@ -47,7 +47,7 @@ BOUNDS = ("_max", "_min")
 
 @lru_cache(maxsize=1)
 def _cases() -> dict[str, dict[str, Any]]:
-    files = sorted(CASES.glob("B*/expected.json")) if CASES.is_dir() else []
+    files = sorted(CASES.glob("[BD]*/expected.json")) if CASES.is_dir() else []
     return {path.parent.name: json.loads(path.read_text(encoding="utf-8")) for path in files}
 
 

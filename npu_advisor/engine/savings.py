@@ -15,7 +15,8 @@ import numpy as np
 
 from npu_advisor.base.intervals import Ints
 from npu_advisor.base.messages import say
-from npu_advisor.base.terms import Basis, Text
+from npu_advisor.base.terms import Basis, Text, joined
+from npu_advisor.derive.iterations import per_step, unmarked
 from npu_advisor.engine.run import RawFinding, RawFix, RuleResult, guarded
 from npu_advisor.findings import Replay, Saving
 from npu_advisor.graph.replay import Edit, Replayer, Variants, merge
@@ -214,21 +215,32 @@ def _price(replayer: Replayer, entries: list[_Entry], found: Savings) -> None:
         us = replayer.price(expected[number]) / 1000.0
         ends = [us, *(replayer.price(entry.edit(which)) / 1000.0 for which in entry.ends())]
         for profile, raw in entry.raws:
+            rounds = per_step(profile)
             step_us = float(profile.table("steps")["dur_us"].mean())
             if replayer.anchored_share > RANGE_ANCHORED:
                 found.ranged.add(id(raw))
             priced[id(raw)] = Saving(
-                us_per_step=max(us, 0.0),
-                low_us_per_step=max(min(ends), 0.0),
-                high_us_per_step=max(max(ends), 0.0),
-                joint_us_per_step=max(part, 0.0),
+                us_per_step=max(us, 0.0) / rounds,
+                low_us_per_step=max(min(ends), 0.0) / rounds,
+                high_us_per_step=max(max(ends), 0.0) / rounds,
+                joint_us_per_step=max(part, 0.0) / rounds,
                 share=max(us, 0.0) / step_us if step_us else 0.0,
                 basis=Basis.REPLAYED,
-                assumes=_assumes(replayer),
+                assumes=joined(_assumes(replayer), per_iteration(profile)),
             )
     # All or nothing: beside bounds, a joint figure would count the same time twice.
     found.by_finding |= priced
-    found.joint_us = max(found.joint_us, everything)
+    found.joint_us = max(found.joint_us, everything / per_step(replayer.profiles[0]))
+
+
+def per_iteration(profile: Profile) -> Text | None:
+    """That figures are per iteration of a loop, and how iterations were told; None where steps were marked."""
+    table = unmarked(profile)
+    if table is None:
+        return None
+    how = say(f"saving.how_{table.strings('how')[0]}")
+    both = [say("saving.per_iteration", n=len(table), how=text) for text in (how.en, how.zh)]
+    return Text(en=both[0].en, zh=both[1].zh)
 
 
 def _assumes(replayer: Replayer) -> Text:
@@ -239,4 +251,4 @@ def _assumes(replayer: Replayer) -> Text:
         parts.append(say("saving.profiler_gap", gap_us=gap_us))
     if replayer.anchored_share > RANGE_ANCHORED:
         parts.append(say("saving.range", share=f"{replayer.anchored_share:.0%}"))
-    return Text(en="; ".join(part.en for part in parts), zh="；".join(part.zh for part in parts))
+    return joined(*parts)

@@ -7,11 +7,12 @@ Keys are grouped by who speaks: ``diag.`` readers, ``error.`` errors, ``engine.`
 from __future__ import annotations
 
 from npu_advisor.base.messages.engine import ENGINE
+from npu_advisor.base.messages.inference import INFERENCE
 from npu_advisor.base.messages.readers import READERS
 from npu_advisor.base.messages.reports import REPORTS
 from npu_advisor.base.terms import Text
 
-MESSAGES: dict[str, tuple[str, str]] = {**READERS, **ENGINE, **REPORTS}
+MESSAGES: dict[str, tuple[str, str]] = {**READERS, **ENGINE, **INFERENCE, **REPORTS}
 
 
 def say(key: str, **fields: object) -> Text:

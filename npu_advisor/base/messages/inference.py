@@ -1,0 +1,19 @@
+"""Texts about recordings of inference: (English, Chinese)."""
+
+INFERENCE: dict[str, tuple[str, str]] = {
+    "engine.only_inference": (
+        "the rule is about inference; this recording shows no decode loop",
+        "该规则针对推理，此采集中没有解码循环",
+    ),
+    "engine.only_training": (
+        "the rule is about training; this recording shows an inference loop",
+        "该规则针对训练，此采集中是推理循环",
+    ),
+    "saving.per_iteration": (
+        "per iteration: the mean over {n} iterations, told from {how}",
+        "按迭代计：{n} 次迭代的平均值，依据{how}划分",
+    ),
+    "saving.how_scopes": ("the ranges of the serving framework", "推理框架的范围标记"),
+    "saving.how_graphs": ("graph replays", "图重放"),
+    "saving.how_repeats": ("kernels that come back at regular distances", "等间隔重复出现的 kernel"),
+}
