@@ -236,9 +236,10 @@ def _price(replayer: Replayer, entries: list[_Entry], found: Savings) -> None:
 def per_iteration(profile: Profile) -> Text | None:
     """That figures are per iteration of a loop, and how iterations were told; None where steps were marked."""
     table = unmarked(profile)
-    if table is None:
+    way = None if table is None else table.strings("how")[0]
+    if table is None or way is None:
         return None
-    how = say(f"saving.how_{table.strings('how')[0]}")
+    how = say(f"saving.how_{way}")
     both = [say("saving.per_iteration", n=len(table), how=text) for text in (how.en, how.zh)]
     return Text(en=both[0].en, zh=both[1].zh)
 
