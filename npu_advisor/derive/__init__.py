@@ -27,7 +27,8 @@ def derive(profile: Profile) -> Profile:
 
 
 def introduce(profiles: Sequence[Profile]) -> None:
-    """Tell each rank of a run of the others; where a rank was read twice these are several runs and none is told.
+    """Tell each rank of a run of the others; where a rank was read twice these are several runs: then each is told of
+    the same rank in the others.
 
     Also says, of each, what cannot be known and why.
     """
@@ -36,6 +37,7 @@ def introduce(profiles: Sequence[Profile]) -> None:
     for profile in profiles:
         others = [other for other in profiles if other is not profile and _same_steps(profile, other)]
         profile.peers = others if one_run else []
+        profile.runs = [other for other in profiles if other is not profile and other.rank == profile.rank >= 0]
         if not profile.peers:
             profile.absent["profile.others_kernel_us"] = say("absent.one_rank")
         if profile.has("comms") and not profile.has("comm_tasks"):

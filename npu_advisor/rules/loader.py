@@ -245,7 +245,7 @@ def _problem(model: type[BaseModel], fault: dict[str, Any], origin: Origin, at: 
 
 
 def _thing(loc: Place) -> str:
-    return "stage" if len(loc) == 3 and loc[0] == "find" else "key"
+    return "stage" if len(loc) in (3, 6) and loc[-3] in ("find", "from") else "key"
 
 
 def _keys_at(model: type[BaseModel], loc: Place) -> list[str]:

@@ -73,6 +73,30 @@ class Cover(Form):
     where: Expr | None = None
 
 
+class Chain(Form):
+    """Find sequences of events on one lane; an event has the first symbol whose condition holds."""
+
+    lane: str
+    within: str | None = None
+    symbols: dict[Name, Expr] = Field(min_length=1)
+    pattern: str
+
+
+class Compare(Form):
+    """Measure ``value`` against the other ranks, or the same rank in other runs, where they agree on ``within``."""
+
+    across: Literal["rank", "run"]
+    within: Names = Field(default_factory=list)
+    value: Expr
+
+
+class Join(Form):
+    """Add the columns of the one row of another pipeline that agrees on the columns ``on``."""
+
+    from_: list[Stage] = Field(alias="from", min_length=1)
+    on: Names = Field(min_length=1)
+
+
 class Group(Form):
     """Collapse rows that agree on ``by``; ``agg`` are the new columns."""
 
@@ -95,9 +119,12 @@ class Stage(Form):
     let: dict[Name, Expr] | None = None
     gaps: Gaps | None = None
     cover: dict[Name, Cover] | None = None
-    under: dict[Name, Expr] | None = None
+    chain: Chain | None = None
     climb: Climb | None = None
+    under: dict[Name, Expr] | None = None
     group: Group | None = None
+    compare: Compare | None = None
+    join: Join | None = None
     sort: Names | None = None
     limit: Annotated[int, Field(gt=0)] | None = None
 
@@ -112,6 +139,8 @@ class Stage(Form):
         """The stage's key as written: ``from``, ``where``, ..."""
         return next(iter(self.model_fields_set)).rstrip("_")
 
+
+Join.model_rebuild()
 
 FixKind = Literal["remove", "scale", "cap", "close", "overlap", "fuse", "memory"]
 # Each edit, and the one key that it needs besides.
@@ -129,7 +158,8 @@ FIX_PARTS: dict[FixKind, str] = {
 class Fix(Form):
     """What the cure does to the event graph: exactly one of remove, scale, cap, close, overlap, fuse, memory.
 
-    ``{fuse: ops}``: what runs below each op becomes one stretch without gaps.
+    ``{fuse: ops}``: what runs below each op becomes one stretch without gaps. ``where`` leaves only some of the rows
+    to edit: of a matched sequence only the conversions, say.
     """
 
     remove: str | None = None
@@ -142,6 +172,7 @@ class Fix(Form):
     fuse: str | None = None
     with_: str | None = Field(default=None, alias="with")
     memory: Expr | None = None
+    where: Expr | None = None
 
     @model_validator(mode="after")
     def _one_edit(self) -> Fix:
@@ -150,7 +181,7 @@ class Fix(Form):
         if len(kinds) != 1:
             raise ValueError(f"a fix is exactly one of {', '.join(FIX_PARTS)}")
         part = FIX_PARTS[kinds[0]]
-        if given != {kinds[0], *filter(None, [part])}:
+        if given - ({"where"} if kinds[0] != "memory" else set()) != {kinds[0], *filter(None, [part])}:
             needs = f" and '{part.rstrip('_')}'" if part else ""
             raise ValueError(f"a '{kinds[0]}' fix has '{kinds[0]}'{needs}, nothing else")
         return self
