@@ -11,7 +11,7 @@ from npu_advisor.base.errors import ConfigError, ProfileError
 from npu_advisor.base.lang import Lang, choose_language
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Severity
-from npu_advisor.cli.choices import LANGUAGES, SEVERITIES, choice, rule_dirs
+from npu_advisor.cli.choices import LANGUAGES, SEVERITIES, choice, chosen_rules
 from npu_advisor.cli.formats import DATA, FORMATS, targets, write
 from npu_advisor.cli.notices import error_text, remarks_text
 from npu_advisor.cli.output import note
@@ -86,14 +86,16 @@ def _analyzed(request: Request, lang: Lang) -> Report:
     from npu_advisor.api import analyze
     from npu_advisor.readers import parse_raw
 
+    rules = chosen_rules(request.rules, request.select, request.ignore)
     for path in request.paths if request.parse else ():
         parse_raw(Path(path))
     with ProgressBar(lang, request.quiet) as progress:
         return analyze(
             request.paths[0] if len(request.paths) == 1 else list(request.paths),
-            rules=rule_dirs(request.rules),
-            select=request.select,
-            ignore=request.ignore,
+            rules=rules.dirs,
+            params=rules.params,
+            select=rules.select,
+            ignore=rules.ignore,
             # The working directory is where people keep the script that they profiled.
             source_root=(*request.source_root, str(Path.cwd())),
             ranks=request.ranks,

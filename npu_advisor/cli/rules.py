@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from npu_advisor.base.errors import AdvisorError, ConfigError, RuleError
 from npu_advisor.base.lang import Lang
 from npu_advisor.base.messages import say
-from npu_advisor.cli.choices import did_you_mean, rule_dirs
+from npu_advisor.cli.choices import chosen_rules, did_you_mean
 from npu_advisor.cli.output import width_of, write_report
 from npu_advisor.report.options import MAX_WIDTH
 from npu_advisor.report.text import clean, one_line, pad, wrap
-from npu_advisor.rules.loader import display_name, load_rules, shipped_dir
+from npu_advisor.rules.loader import display_name, load_rules, plugin_dirs, shipped_dir
 from npu_advisor.rules.spec import Rule
 
 if TYPE_CHECKING:
@@ -27,9 +27,15 @@ _LABEL = 13
 _INDENT = 2
 
 
+def every_rule(dirs: Sequence[str]) -> list[Rule]:
+    """Every rule there is, chosen or not, with the project's parameters."""
+    chosen = chosen_rules(dirs)
+    return load_rules(chosen.dirs, chosen.params)
+
+
 def list_rules(dirs: Sequence[str], lang: Lang) -> int:
     """Print every rule's id and title, grouped by category."""
-    rules = load_rules(rule_dirs(dirs))
+    rules = chosen_rules(dirs).load()
     width = max((len(rule.id) for rule in rules), default=0)
     lines = [f"{pad(rule.id, width)}  {one_line(rule.title.pick(lang))}" for rule in rules]
     counted = say("rules.counted_one") if len(rules) == 1 else say("rules.counted", n=len(rules))
@@ -39,7 +45,7 @@ def list_rules(dirs: Sequence[str], lang: Lang) -> int:
 
 def explain(rule_id: str, dirs: Sequence[str], lang: Lang) -> int:
     """Print what one rule sees, its parameters, what it says and what to do. ConfigError for an unknown id."""
-    rules = {rule.id: rule for rule in load_rules(rule_dirs(dirs))}
+    rules = {rule.id: rule for rule in every_rule(dirs)}
     if rule_id not in rules:
         unknown = say("error.unknown_rule", rule=rule_id)
         raise ConfigError(unknown, did_you_mean(rule_id, rules), say("error.unknown_rule_do"))
@@ -51,17 +57,16 @@ def lint(dirs: Sequence[str], lang: Lang) -> int:
     """Check the shipped rules and those of ``dirs`` with their cases. RuleError with every problem."""
     from npu_advisor.engine.lint import lint_dirs
 
-    folders = [shipped_dir(), *map(Path, rule_dirs(dirs))]
-    problems = lint_dirs(folders)
+    problems = lint_dirs([shipped_dir(), *plugin_dirs(), *map(Path, chosen_rules(dirs).dirs)])
     if problems:
         raise RuleError(problems)
-    _print([say("rules.lint_ok", n=len(load_rules(rule_dirs(dirs)))).pick(lang)])
+    _print([say("rules.lint_ok", n=len(every_rule(dirs))).pick(lang)])
     return 0
 
 
 def test(dirs: Sequence[str], select: Sequence[str], ignore: Sequence[str], lang: Lang) -> int:
     """Run the cases beside the rules: each failure with what differs, then the counts; 2 when one failed."""
-    results = list(_case_results(load_rules(rule_dirs(dirs), select=select, ignore=ignore)))
+    results = list(_case_results(chosen_rules(dirs, select, ignore).load()))
     failed = [result for result in results if result.status == "failed"]
     skipped = [result for result in results if result.status == "skipped"]
     lines = [f"{result.rule_id}: {result.name}: {result.message}" for result in (*skipped, *failed)]

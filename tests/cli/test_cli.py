@@ -73,6 +73,7 @@ def test_options_reach_the_analysis(analyzes, capsys):
         "select": ["x-*", "y-z"],
         "ignore": ["q-r"],
         "rules": ["mine"],
+        "params": [],
         "source_root": ["/old=new", str(Path.cwd())],
         "ranks": [3, 4],
         "steps": [7],
