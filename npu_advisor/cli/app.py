@@ -105,12 +105,33 @@ def rules_list(rules: Rules = None, lang: LangOption = "auto") -> int:
 
 @rules_app.command("explain")
 def rules_explain(
-    rule: Annotated[str, typer.Argument(metavar="ID")], rules: Rules = None, lang: LangOption = "auto"
+    rule: Annotated[str | None, typer.Argument(metavar="ID", show_default=False)] = None,
+    how: Annotated[str | None, typer.Option("--how", metavar="TOPIC", show_default=False)] = None,
+    every: Annotated[bool, typer.Option("--all", show_default=False)] = False,
+    form: Annotated[str, typer.Option("--format", metavar="text|markdown")] = "text",
+    rules: Rules = None,
+    lang: LangOption = "auto",
 ) -> int:
-    """Explain one rule."""
+    """Explain one rule, all of them, or how something works."""
     from npu_advisor.cli import rules as command
 
+    if how is not None:
+        return command.explain_how(how, _language(lang))
+    if every:
+        return command.explain_all(rules or [], _language(lang), form)
+    if rule is None:
+        raise typer.BadParameter(say("help.option.rule_or_how").pick(_language(lang)))
     return command.explain(rule, rules or [], _language(lang))
+
+
+@rules_app.command("new")
+def rules_new(
+    rule: Annotated[str, typer.Argument(metavar="ID")], rules: Rules = None, lang: LangOption = "auto"
+) -> int:
+    """Write a new rule and its cases to start from."""
+    from npu_advisor.cli import rules as command
+
+    return command.new(rule, rules or [], _language(lang))
 
 
 @rules_app.command("lint")
@@ -122,11 +143,17 @@ def rules_lint(rules: Rules = None, lang: LangOption = "auto") -> int:
 
 
 @rules_app.command("test")
-def rules_test(rules: Rules = None, select: Select = None, ignore: Ignore = None, lang: LangOption = "auto") -> int:
+def rules_test(
+    rules: Rules = None,
+    select: Select = None,
+    ignore: Ignore = None,
+    mutate: Annotated[bool, typer.Option("--mutate", show_default=False)] = False,
+    lang: LangOption = "auto",
+) -> int:
     """Run the cases beside the rules."""
     from npu_advisor.cli import rules as command
 
-    return command.test(rules or [], select or [], ignore or [], _language(lang))
+    return command.test(rules or [], select or [], ignore or [], _language(lang), mutate=mutate)
 
 
 @schema_app.command("report")

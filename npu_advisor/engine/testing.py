@@ -67,7 +67,6 @@ def run_case(
     ``real`` is the folder of recorded profiles (default: environment ``NPU_ADVISOR_REAL_PROFILES``); without ``price``
     severities are not compared.
     """
-    rule = with_params(rule, case.params) if case.params else rule
     try:
         if case.profile is not None:
             path = real_path(case.profile, real)
@@ -75,13 +74,25 @@ def run_case(
                 return CaseResult(rule.id, case.name, "skipped", f"no recorded profile {case.profile}; set {REAL}")
             profile = load_profile(path)
         else:
-            profile = given_profile(case.given or {}, finish, rule)
-            profile.peers = [given_profile(one, finish, rule, rank) for rank, one in enumerate(case.peers, 1)]
-            profile.runs = [given_profile(one, finish, rule) for one in case.runs]
-        differences = _differences(case, run_rule(rule, profile), profile, price)
+            profile = case_profile(rule, case, finish)
+        found = differences(rule, case, profile, price)
     except CaseError as error:
-        differences = [str(error)]
-    return CaseResult(rule.id, case.name, "failed" if differences else "passed", "; ".join(differences))
+        found = [str(error)]
+    return CaseResult(rule.id, case.name, "failed" if found else "passed", "; ".join(found))
+
+
+def case_profile(rule: Rule, case: Case, finish: Finish) -> Profile:
+    """The profile of a case with given tables, its other ranks and runs included."""
+    profile = given_profile(case.given or {}, finish, rule)
+    profile.peers = [given_profile(one, finish, rule, rank) for rank, one in enumerate(case.peers, 1)]
+    profile.runs = [given_profile(one, finish, rule) for one in case.runs]
+    return profile
+
+
+def differences(rule: Rule, case: Case, profile: Profile, price: Price | None = None) -> list[str]:
+    """What ``rule`` says of ``profile`` otherwise than the case expects."""
+    rule = with_params(rule, case.params) if case.params else rule
+    return _differences(case, run_rule(rule, profile), profile, price)
 
 
 def real_path(name: str, real: Path | None = None) -> Path | None:

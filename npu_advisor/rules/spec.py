@@ -9,7 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StringConstraints, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    StringConstraints,
+    WithJsonSchema,
+    model_validator,
+)
 
 from npu_advisor.base.terms import Effort, Severity, Text
 from npu_advisor.rules.source import Origin
@@ -40,8 +49,13 @@ def _listed(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-Expr = Annotated[str, BeforeValidator(_expression), StringConstraints(min_length=1)]
-Names = Annotated[list[str], BeforeValidator(_listed)]
+# What a validator turns into the right kind is right in a rule file, and so in the JSON Schema.
+_EXPR_FORM = {"anyOf": [{"type": "string", "minLength": 1}, {"type": "number"}, {"type": "boolean"}]}
+_NAMES_FORM = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+Expr = Annotated[
+    str, BeforeValidator(_expression), StringConstraints(min_length=1), WithJsonSchema(_EXPR_FORM, mode="validation")
+]
+Names = Annotated[list[str], BeforeValidator(_listed), WithJsonSchema(_NAMES_FORM, mode="validation")]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*$")]
 
 

@@ -75,7 +75,6 @@ def test_without_a_section_nothing_is_set(tmp_path: Path) -> None:
             "no parameter 'min_shar'; did you mean 'min_share'?",
         ),
         ("[tool.npu-advisor.params.layout-transdata]\nmin_share = true", "not like the default 0.0"),
-        ("[tool.npu-advisor]\nselect = ['layot-*']", "no rule matches 'layot-*'"),
         ("[tool.npu-advisor]\nrules = ['nowhere']", "no such folder of rules"),
     ],
 )
@@ -83,8 +82,19 @@ def test_a_wrong_setting_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], section: str, message: str
 ) -> None:
     project(tmp_path, section)
-    assert main(["rules", "test"]) == 2
+    assert main(["rules", "explain", "memory-peak"]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_choice_of_no_rule_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project(tmp_path, "[tool.npu-advisor]\nselect = ['layot-*']")
+    assert main(["rules", "list"]) == 2
+    assert "no rule matches 'layot-*'" in capsys.readouterr().err
+
+
+def test_cases_are_run_with_the_parameters_of_the_file(tmp_path: Path) -> None:
+    project(tmp_path, SECTION.replace("1%", "99%").replace('rules = ["perf/rules"]', ""))
+    assert main(["rules", "test"]) == 0
 
 
 class _Point:

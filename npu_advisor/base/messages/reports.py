@@ -252,11 +252,11 @@ REPORTS: dict[str, tuple[str, str]] = {
         "PATH 可以是 *_ascend_pt 目录、其中的 ASCEND_PROFILER_OUTPUT、包含多个 profile 的上级目录或单个文件。",
     ),
     "help.epilog": (
-        "Other commands: rules list|explain|lint|test, schema report|rule|tables. "
+        "Other commands: rules list|explain|lint|test|new, schema report|rule|tables. "
         "A folder called like one of them is given as ./rules. "
         "Exit codes: 0 fine; 1 findings at or above --fail-on; 2 usage or bad rule; 3 nothing could be read, "
         "with --strict also when part could not be read.",
-        "其他命令：rules list|explain|lint|test，schema report|rule|tables。与命令同名的目录请写成 ./rules。"
+        "其他命令：rules list|explain|lint|test|new，schema report|rule|tables。与命令同名的目录请写成 ./rules。"
         "退出码：0 正常；1 存在不低于 --fail-on 的发现；2 用法或规则错误；3 无法读取，"
         "加 --strict 时部分内容无法读取也为 3。",
     ),
