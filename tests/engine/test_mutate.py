@@ -98,4 +98,4 @@ def test_a_near_miss_is_noticed(tmp_path: Path) -> None:
     )
     left, _ = unnoticed(made, cases, same)
     assert [one.what for one in left] == ["'type in $types' is dropped", "'stream == 7' is dropped"]
-    assert [(one.problem().column, one.problem().width) for one in left] == [(12, 14), (52, 11)]
+    assert [(one.problem().column, one.problem().width) for one in left] == [(12, 14), (53, 11)]
