@@ -7,8 +7,8 @@ from places import DEMO, PROFILES, needs_profiles
 
 from npu_advisor import analyze, load_profile, load_rules
 from npu_advisor.api import finish
-from npu_advisor.engine.places import Roots
 from npu_advisor.engine.mutate import unnoticed
+from npu_advisor.engine.places import Roots
 from npu_advisor.engine.pricing import price
 from npu_advisor.engine.run import RuleResult
 from npu_advisor.engine.testing import run_case
