@@ -12,8 +12,10 @@ from npu_advisor.base.messages import say
 from npu_advisor.derive import derive, introduce
 from npu_advisor.engine import summary
 from npu_advisor.engine.lint import lint_rules
+from npu_advisor.engine.places import Roots
 from npu_advisor.engine.pricing import price
 from npu_advisor.engine.run import run_rules
+from npu_advisor.engine.suppress import split, suppressed
 from npu_advisor.findings import ProfileFacts, Report, Tool
 from npu_advisor.graph.links import link
 from npu_advisor.graph.steps import keep_steps
@@ -43,7 +45,8 @@ def analyze(
 
     ``rules`` are further rule directories and ``params`` maps rule ids to changed parameters; ``select`` and
     ``ignore`` are rule-id globs; ``ranks`` and ``steps`` keep only these numbers; ``source_root`` entries
-    ``OLD=NEW`` map paths of the training machine to local ones; ``progress(done, total)`` counts bytes read.
+    ``OLD=NEW`` map paths of the training machine to local ones, and a plain folder is searched for the ends of them;
+    ``progress(done, total)`` counts bytes read.
     Raises ProfileError when nothing can be analysed, RuleError and ConfigError for wrong rules and options.
     """
     loaded = load_rules(dirs=rules, params=params, select=select, ignore=ignore)
@@ -51,8 +54,9 @@ def analyze(
         raise RuleError(problems)
     profiles = load_profiles(path, ranks=ranks, steps=steps, progress=progress)
     results = [(profile, run_rules(loaded, profile)) for profile in profiles]
-    roots = dict(entry.partition("=")[::2] for entry in source_root)
-    priced = price(results, roots)
+    roots = Roots.of(source_root)
+    kept, set_aside = split(results, roots)
+    priced = price(kept, roots)
     return Report(
         tool=Tool(version=__version__),
         profile=ProfileFacts(path=_shown(path), ranks=[summary.rank_info(profile) for profile in profiles]),
@@ -62,6 +66,7 @@ def analyze(
         replay=priced.replay,
         saving=priced.saving,
         findings=priced.findings,
+        suppressed=suppressed(price(set_aside, roots).findings) if set_aside else [],
         not_the_cause=[
             # Rules that were left out might blame what looks harmless.
             item

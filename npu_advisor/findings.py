@@ -126,14 +126,37 @@ class JointSaving(_Model):
     basis: Basis = Basis.UPPER_BOUND
 
 
+class CodeFrame(_Model):
+    """The code around a line, from line ``first_line`` on.
+
+    ``fits`` is False when the line found here cannot be the recorded one (blank, or in another function): the file
+    has changed since, or is another one.
+    """
+
+    first_line: int
+    lines: list[str]
+    fits: bool = True
+
+
 class Location(_Model):
-    """A line of the user's code and how it was found; ``local_path`` is set when the file is readable here."""
+    """A line of the user's code and how it was found.
+
+    ``local_path`` and ``code`` are set when the file is readable here.
+    """
 
     path: str
     line: int
     function: str = ""
     how: str = ""
     local_path: str | None = None
+    code: CodeFrame | None = None
+
+    @property
+    def text(self) -> str | None:
+        """The line itself, as it stands in the local file."""
+        if self.code is None or not 0 <= self.line - self.code.first_line < len(self.code.lines):
+            return None
+        return self.code.lines[self.line - self.code.first_line]
 
 
 class Link(_Model):
@@ -196,6 +219,13 @@ class Finding(_Model):
     fingerprint: str
 
 
+class Suppressed(_Model):
+    """A finding that a comment on its line, ``# npu-advisor: ignore[rule-id] reason``, asked to leave out."""
+
+    finding: Finding
+    reason: str = ""
+
+
 class NotTheCause(_Model):
     """Something long in the trace whose change alone would not shorten the step."""
 
@@ -207,10 +237,11 @@ class NotTheCause(_Model):
 
 
 class Outcome(_Model):
-    """How one rule ended on all ranks together."""
+    """How one rule ended on all ranks together; ``docs`` (what it shows, when it is wrong) where it fired."""
 
     id: str
     title: Text
+    docs: Text | None = None
     outcome: Literal["fired", "clean", "skipped", "failed"]
     reason: Text | None = None
     enable: str | None = None
@@ -237,6 +268,7 @@ class Report(_Model):
     replay: list[Replay] = Field(default_factory=list)
     saving: JointSaving = Field(default_factory=JointSaving)
     findings: list[Finding] = Field(default_factory=list)
+    suppressed: list[Suppressed] = Field(default_factory=list)
     not_the_cause: list[NotTheCause] = Field(default_factory=list)
     rules: list[Outcome] = Field(default_factory=list)
     diagnostics: list[Remark] = Field(default_factory=list)

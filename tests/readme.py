@@ -1,10 +1,13 @@
-"""The rule table of the README, made from the rules. Run as a script it rewrites the table."""
+"""What is written from the rules: the table of the README and the rule reference. Run as a script it rewrites them."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 from places import REPOSITORY
 
 from npu_advisor import load_rules
+from npu_advisor.cli.explained import reference
 
 README = REPOSITORY / "README.md"
 BEGIN, END = "<!-- rules:begin (python tests/readme.py rewrites this table) -->", "<!-- rules:end -->"
@@ -25,5 +28,16 @@ def with_table(text: str) -> str:
     return f"{head}{BEGIN}\n{rule_table()}\n{END}{tail}"
 
 
+def pages() -> dict[Path, str]:
+    """Every file that is written from the rules, with what it should hold."""
+    rules = load_rules()
+    return {
+        README: with_table(README.read_text(encoding="utf-8")),
+        REPOSITORY / "docs" / "rules.md": reference(rules, "en"),
+        REPOSITORY / "docs" / "rules.zh.md": reference(rules, "zh"),
+    }
+
+
 if __name__ == "__main__":
-    README.write_text(with_table(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")

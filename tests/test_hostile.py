@@ -21,8 +21,10 @@ from synthetic import Settings
 
 from npu_advisor import analyze
 from npu_advisor.base.errors import ProfileError
+from npu_advisor.base.frame import Frame
 from npu_advisor.cli.app import main
-from npu_advisor.engine import places as source_places
+from npu_advisor.engine import sourcefile
+from npu_advisor.engine.places import Roots, location
 from npu_advisor.report.json import load_report
 from npu_advisor.report.options import Options
 from npu_advisor.report.terminal import render_terminal
@@ -236,14 +238,13 @@ def test_only_python_files_are_quoted(profile: Path, tmp_path: Path) -> None:
 
 
 def test_a_source_file_of_endless_lines_is_not_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_places, "MAX_SOURCE_BYTES", 1000)
+    monkeypatch.setattr(sourcefile, "MAX_SOURCE_BYTES", 1000)
     path = tmp_path / "train.py"
     path.write_text("x = 1\n" * 100, encoding="utf-8")
-    frame = source_places.Frame(str(path), 3)
-    found = source_places.location(frame, "own", {})
+    found = location(Frame(str(path), 3), "own", Roots())
     assert found is not None and found.local_path == str(path)
     path.write_text("x = 1\n" * 1000, encoding="utf-8")
-    found = source_places.location(frame, "own", {})
+    found = location(Frame(str(path), 3), "own", Roots())
     assert found is not None and found.local_path is None
 
 

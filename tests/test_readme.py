@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from picture import picture
 from places import DEMO, REPOSITORY
-from readme import README, with_table
+from readme import README, pages
 
 from npu_advisor import analyze, load_rules
 from npu_advisor.cli.app import main
@@ -24,8 +24,9 @@ def _blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)
 
 
-def test_the_rule_table_is_that_of_the_rules() -> None:
-    assert with_table(TEXT) == TEXT, "run python tests/readme.py"
+def test_what_is_written_from_the_rules_is_current() -> None:
+    for path, text in pages().items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name} is old: run python tests/readme.py"
 
 
 def test_there_are_two_commands_and_they_do_all_set_up() -> None:

@@ -7,6 +7,8 @@ from places import DEMO, PROFILES, needs_profiles
 
 from npu_advisor import analyze, load_profile, load_rules
 from npu_advisor.api import finish
+from npu_advisor.engine.mutate import unnoticed
+from npu_advisor.engine.places import Roots
 from npu_advisor.engine.pricing import price
 from npu_advisor.engine.run import RuleResult
 from npu_advisor.engine.testing import run_case
@@ -24,7 +26,7 @@ def _cases() -> list[tuple[Rule, Case]]:
 
 
 def _price(profile: Profile, result: RuleResult) -> list[Finding]:
-    return price([(profile, [result])], {}).findings
+    return price([(profile, [result])], Roots()).findings
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
@@ -42,6 +44,18 @@ def test_a_case_holds(rule: Rule, case: Case) -> None:
     if result.status == "skipped":
         pytest.skip(result.message)
     assert result.status == "passed", result.message
+
+
+CARD = ("dispatch-dequeue-gap", "kernel-top-cost", "layout-transdata", "memory-peak", "optimizer-native")
+
+
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule.id in CARD], ids=lambda rule: rule.id)
+def test_the_cases_of_the_first_rules_notice_every_small_change(rule: Rule) -> None:
+    file, _ = read_cases(rule)
+    assert file is not None
+    left, tried = unnoticed(rule, file.cases, finish)
+    assert tried >= 3
+    assert [str(mutant.problem()) for mutant in left] == []
 
 
 def test_without_all_rules_nothing_is_called_harmless() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +11,10 @@ from npu_advisor.base.errors import ConfigError, ProfileError
 from npu_advisor.base.lang import Lang, choose_language
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Severity
-from npu_advisor.cli.choices import FORMATS, LANGUAGES, SEVERITIES, choice, rule_dirs
+from npu_advisor.cli.choices import LANGUAGES, SEVERITIES, choice, chosen_rules
+from npu_advisor.cli.formats import DATA, FORMATS, targets, write
 from npu_advisor.cli.notices import error_text, remarks_text
-from npu_advisor.cli.output import can_show_glyphs, note, use_color, width_of, write_report
+from npu_advisor.cli.output import note
 from npu_advisor.cli.progress import ProgressBar
 from npu_advisor.findings import ProfileFacts, Remark, Report, Tool
 from npu_advisor.report.damage import is_damaged
@@ -28,7 +28,7 @@ class Request:
 
     paths: tuple[str, ...]
     form: str = "terminal"
-    output: str | None = None
+    outputs: tuple[str, ...] = ()
     lang: str = "auto"
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -38,6 +38,7 @@ class Request:
     steps: tuple[int, ...] = ()
     show_all: bool = False
     fail_on: str | None = None
+    baseline: str | None = None
     strict: bool = False
     parse: bool = False
     quiet: bool = False
@@ -52,7 +53,7 @@ class Request:
             raise ConfigError(say("error.no_path"), None, say("error.no_path_do"))
         for root in self.source_root:
             old, equals, new = root.partition("=")
-            if not (old and equals and new):
+            if not old or bool(equals) != bool(new):
                 raise ConfigError(say("error.bad_source_root", value=root), None, say("error.bad_source_root_do"))
 
 
@@ -60,6 +61,7 @@ def run(request: Request) -> int:
     """Analyse and write the report; the exit code."""
     request.check()
     lang = choose_language(request.lang, os.environ)
+    baseline = read_baseline(request.baseline) if request.baseline else None
     try:
         report = _analyzed(request, lang)
     except ProfileError as error:
@@ -75,7 +77,8 @@ def run(request: Request) -> int:
             report,
         )
         return UNREADABLE
-    _write(request, report, lang)
+    for form, path in targets(request.form, request.outputs):
+        write(report, form, path, lang, show_all=request.show_all, baseline=baseline)
     return exit_code(report, request.fail_on, request.strict)
 
 
@@ -83,15 +86,18 @@ def _analyzed(request: Request, lang: Lang) -> Report:
     from npu_advisor.api import analyze
     from npu_advisor.readers import parse_raw
 
+    rules = chosen_rules(request.rules, request.select, request.ignore)
     for path in request.paths if request.parse else ():
         parse_raw(Path(path))
     with ProgressBar(lang, request.quiet) as progress:
         return analyze(
             request.paths[0] if len(request.paths) == 1 else list(request.paths),
-            rules=rule_dirs(request.rules),
-            select=request.select,
-            ignore=request.ignore,
-            source_root=request.source_root,
+            rules=rules.dirs,
+            params=rules.params,
+            select=rules.select,
+            ignore=rules.ignore,
+            # The working directory is where people keep the script that they profiled.
+            source_root=(*request.source_root, str(Path.cwd())),
             ranks=request.ranks,
             steps=request.steps,
             progress=progress,
@@ -108,10 +114,8 @@ def _is_empty(report: Report) -> bool:
 
 
 def _refuse(request: Request, error: ProfileError, lang: Lang, report: Report | None = None) -> None:
-    """Say why there is nothing to report; the JSON report is written all the same, for the program that asked."""
+    """Say why there is nothing to report; reports for programs are written all the same."""
     note(error_text(error, lang))
-    if request.form != "json":
-        return
     if report is None:
         remark = Remark(code=error.code, severity="error", file=error.path, message=error.what)
         report = Report(
@@ -119,28 +123,22 @@ def _refuse(request: Request, error: ProfileError, lang: Lang, report: Report | 
             profile=ProfileFacts(path=", ".join(request.paths), ranks=[]),
             diagnostics=[remark],
         )
-    _write(request, report, lang)
+    for form, path in targets(request.form, request.outputs):
+        if form in DATA:
+            write(report, form, path, lang, show_all=request.show_all, baseline=None)
 
 
-def _write(request: Request, report: Report, lang: Lang) -> None:
-    if request.form == "json":
-        from npu_advisor.report.json import render_json
+def read_baseline(path: str) -> Report:
+    """The report in the JSON file ``path``; ConfigError when it holds none."""
+    from npu_advisor.report.json import load_report
 
-        write_report(render_json(report), request.output, utf8=True)
-        return
-    from npu_advisor.report.options import Options
-    from npu_advisor.report.terminal import render_terminal
-
-    stream = sys.stdout if request.output in (None, "-") else None
-    options = Options(
-        lang=lang,
-        width=width_of(stream),
-        color=use_color(stream, os.environ),
-        utf8=can_show_glyphs(stream),
-        show_all=request.show_all,
-        base=str(Path.cwd()),
-    )
-    write_report(render_terminal(report, options), request.output)
+    try:
+        return load_report(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = error.strerror or str(error) if isinstance(error, OSError) else say("error.no_report").en
+        raise ConfigError(
+            say("error.bad_baseline", path=path, reason=reason), None, say("error.bad_baseline_do")
+        ) from error
 
 
 def exit_code(report: Report, fail_on: str | None, strict: bool) -> int:

@@ -21,6 +21,7 @@ from npu_advisor.cli.output import note
 PROGRAM = "npu-advisor"
 COMMANDS = ("rules", "schema")
 INTERRUPTED = 130
+KINDS = "terminal|json|sarif|markdown|github"
 # typer carries its own copy of click's exceptions or uses click's, depending on its version.
 _CommandLineError = cast("type[Exception]", typer.BadParameter.__mro__[2])
 
@@ -41,14 +42,16 @@ commands.add_typer(schema_app, name="schema")
 @analysis.command()
 def analyze(
     paths: Paths = None,
-    form: Annotated[str, typer.Option("--format", "-f", metavar="terminal|json")] = "terminal",
-    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", show_default=False)] = None,
+    form: Annotated[str, typer.Option("--format", "-f", metavar=KINDS)] = "terminal",
+    output: Annotated[
+        list[str] | None, typer.Option("--output", "-o", metavar="[KIND=]FILE", show_default=False)
+    ] = None,
     lang: LangOption = "auto",
     select: Select = None,
     ignore: Ignore = None,
     rules: Rules = None,
     source_root: Annotated[
-        list[str] | None, typer.Option("--source-root", metavar="OLD=NEW", show_default=False)
+        list[str] | None, typer.Option("--source-root", metavar="OLD=NEW|DIR", show_default=False)
     ] = None,
     rank: Annotated[list[int] | None, typer.Option("--rank", metavar="N", show_default=False)] = None,
     step: Annotated[list[int] | None, typer.Option("--step", metavar="N", show_default=False)] = None,
@@ -56,6 +59,7 @@ def analyze(
     fail_on: Annotated[
         str | None, typer.Option("--fail-on", metavar="high|medium|low|info", show_default=False)
     ] = None,
+    baseline: Annotated[str | None, typer.Option("--baseline", metavar="FILE", show_default=False)] = None,
     strict: Annotated[bool, typer.Option("--strict", show_default=False)] = False,
     parse: Annotated[bool, typer.Option("--parse", show_default=False)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", show_default=False)] = False,
@@ -73,7 +77,7 @@ def analyze(
         Request(
             paths=tuple(paths or ()),
             form=form,
-            output=output,
+            outputs=tuple(output or ()),
             lang=lang,
             select=tuple(select or ()),
             ignore=tuple(ignore or ()),
@@ -83,6 +87,7 @@ def analyze(
             steps=tuple(step or ()),
             show_all=show_all,
             fail_on=fail_on,
+            baseline=baseline,
             strict=strict,
             parse=parse,
             quiet=quiet,
@@ -100,12 +105,33 @@ def rules_list(rules: Rules = None, lang: LangOption = "auto") -> int:
 
 @rules_app.command("explain")
 def rules_explain(
-    rule: Annotated[str, typer.Argument(metavar="ID")], rules: Rules = None, lang: LangOption = "auto"
+    rule: Annotated[str | None, typer.Argument(metavar="ID", show_default=False)] = None,
+    how: Annotated[str | None, typer.Option("--how", metavar="TOPIC", show_default=False)] = None,
+    every: Annotated[bool, typer.Option("--all", show_default=False)] = False,
+    form: Annotated[str, typer.Option("--format", metavar="text|markdown")] = "text",
+    rules: Rules = None,
+    lang: LangOption = "auto",
 ) -> int:
-    """Explain one rule."""
+    """Explain one rule, all of them, or how something works."""
     from npu_advisor.cli import rules as command
 
+    if how is not None:
+        return command.explain_how(how, _language(lang))
+    if every:
+        return command.explain_all(rules or [], _language(lang), form)
+    if rule is None:
+        raise typer.BadParameter(say("help.option.rule_or_how").pick(_language(lang)))
     return command.explain(rule, rules or [], _language(lang))
+
+
+@rules_app.command("new")
+def rules_new(
+    rule: Annotated[str, typer.Argument(metavar="ID")], rules: Rules = None, lang: LangOption = "auto"
+) -> int:
+    """Write a new rule and its cases to start from."""
+    from npu_advisor.cli import rules as command
+
+    return command.new(rule, rules or [], _language(lang))
 
 
 @rules_app.command("lint")
@@ -117,11 +143,17 @@ def rules_lint(rules: Rules = None, lang: LangOption = "auto") -> int:
 
 
 @rules_app.command("test")
-def rules_test(rules: Rules = None, select: Select = None, ignore: Ignore = None, lang: LangOption = "auto") -> int:
+def rules_test(
+    rules: Rules = None,
+    select: Select = None,
+    ignore: Ignore = None,
+    mutate: Annotated[bool, typer.Option("--mutate", show_default=False)] = False,
+    lang: LangOption = "auto",
+) -> int:
     """Run the cases beside the rules."""
     from npu_advisor.cli import rules as command
 
-    return command.test(rules or [], select or [], ignore or [], _language(lang))
+    return command.test(rules or [], select or [], ignore or [], _language(lang), mutate=mutate)
 
 
 @schema_app.command("report")

@@ -32,7 +32,8 @@ def derive(profile: Profile) -> Profile:
 
 
 def introduce(profiles: Sequence[Profile]) -> None:
-    """Tell each rank of a run of the others; where a rank was read twice these are several runs and none is told.
+    """Tell each rank of a run of the others; where a rank was read twice these are several runs: then each is told of
+    the same rank in the others.
 
     Also says, of each, what cannot be known and why.
     """
@@ -41,6 +42,7 @@ def introduce(profiles: Sequence[Profile]) -> None:
     for profile in profiles:
         others = [other for other in profiles if other is not profile and _same_steps(profile, other)]
         profile.peers = others if one_run else []
+        profile.runs = [other for other in profiles if other is not profile and other.rank == profile.rank >= 0]
         if not profile.peers:
             for name in ("others_kernel_us", "mean_expert_us"):
                 profile.absent[f"profile.{name}"] = say("absent.one_rank")

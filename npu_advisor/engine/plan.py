@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from npu_advisor.engine.expr import Expression
+from npu_advisor.engine.pattern import Pattern
 from npu_advisor.engine.scope import StaticScope
 from npu_advisor.engine.values import Requirement
 from npu_advisor.rules.spec import Fix, Rule, SuggestionSpec
@@ -89,6 +91,35 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Chain:
+    """Rows become the matches of ``pattern`` over the events of a lane; an event has the first symbol that holds."""
+
+    lane: str
+    within: str | None
+    symbols: tuple[tuple[str, Expression], ...]
+    pattern: Pattern
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Add what other ranks or runs show of ``value`` where they agree on ``within``."""
+
+    across: Literal["rank", "run"]
+    within: tuple[str, ...]
+    value: Expression
+    rule: Rule
+
+
+@dataclass(frozen=True)
+class Join:
+    """Add ``columns`` of the row that ``stages`` lead to and that agrees on ``on``."""
+
+    stages: tuple[Stage, ...]
+    on: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Sort:
     """Order by columns; True is descending."""
 
@@ -102,7 +133,7 @@ class Limit:
     count: int
 
 
-Stage = From | Where | Let | Gaps | Cover | Under | Climb | Group | Sort | Limit
+Stage = From | Where | Let | Gaps | Cover | Chain | Climb | Under | Group | Compare | Join | Sort | Limit
 
 
 @dataclass(frozen=True)
@@ -116,10 +147,14 @@ class EvidencePlan:
 
 @dataclass(frozen=True)
 class FixPlan:
-    """The checked edit; ``expression`` reads columns of ``table`` or, for ``memory``, of the finding's row."""
+    """The checked edit; ``expression`` reads columns of ``table`` or, for ``memory``, of the finding's row.
+
+    ``where`` leaves only some of the rows to edit.
+    """
 
     spec: Fix
     expression: Expression | None = None
+    where: Expression | None = None
 
 
 @dataclass(frozen=True)
@@ -145,3 +180,8 @@ class Plan:
     fix: FixPlan | None = None
     evidence: EvidencePlan | None = None
     suggestions: tuple[SuggestionPlan, ...] = ()
+
+    @property
+    def across(self) -> str:
+        """What ``compare`` compares: ``rank``, ``run``, or nothing where there is no such stage."""
+        return next((stage.across for stage in self.stages if isinstance(stage, Compare)), "")

@@ -9,7 +9,7 @@ the joint figure.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from npu_advisor.base.intervals import Ints, Spans, empty, intersect, subtract, 
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Basis, Severity, Text, joined
 from npu_advisor.derive.iterations import per_step
-from npu_advisor.engine.places import location
+from npu_advisor.engine.places import Roots, location
 from npu_advisor.engine.reach import carry
 from npu_advisor.engine.run import RawFinding, RawFix, RuleResult
 from npu_advisor.engine.savings import Savings, per_iteration, replayed
@@ -61,7 +61,7 @@ class _Candidate(NamedTuple):
     why_bound: Text | None
 
 
-def price(results: Sequence[tuple[Profile, Sequence[RuleResult]]], roots: Mapping[str, str]) -> Priced:
+def price(results: Sequence[tuple[Profile, Sequence[RuleResult]]], roots: Roots) -> Priced:
     """Price every raw finding of every rank; the same finding on several ranks becomes one."""
     savings = replayed(results, _fingerprint)
     per_rank = [
@@ -223,7 +223,7 @@ def _inside_steps(profile: Profile, spans: Spans) -> Spans:
 # --- findings ------------------------------------------------------------------------------------------------------
 
 
-def _finding(candidate: _Candidate, joint_us: float, roots: Mapping[str, str]) -> Finding:
+def _finding(candidate: _Candidate, joint_us: float, roots: Roots) -> Finding:
     profile, raw = candidate.profile, candidate.raw
     rule = raw.rule
     frame = parse_frame(raw.source) if raw.source else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from npu_advisor.engine.intervals import union_per_owner
 from npu_advisor.engine.values import Array, Value, column_value, concat
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.schema import SCHEMA, resolve
@@ -56,13 +57,32 @@ class Covered:
         at, offsets = ranges(self.offsets[rows], self.offsets[rows + 1])
         return Covered(offsets, self.start_ns[at], self.end_ns[at])
 
+    def united(self, ids: Array, groups: int) -> Covered:
+        """The intervals of rows whose group is ``ids`` (0 .. groups-1), united in each group."""
+        owner = np.repeat(ids, np.diff(self.offsets))
+        owner, start, end = union_per_owner(owner, self.start_ns, self.end_ns)
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=groups))]).astype(np.int64)
+        return Covered(offsets, start, end)
+
+
+@dataclass(frozen=True)
+class Picked:
+    """Of each row one of the ``rows`` it was made from (-1: none), as ``chain`` names them: ``T1``."""
+
+    rows: Rows
+    at: Array
+
+    def column(self, path: str) -> Value:
+        """A column of the picked rows."""
+        return self.rows.column(path).spread(len(self.rows)).take(self.at)
+
 
 @dataclass(frozen=True)
 class Rows:
     """Rows of the stacked ``tables``, or groups of them.
 
     ``position`` is each row's place in the stack (None once grouped); ``columns`` were added by stages; ``detail`` are
-    the rows just before the first ``group`` and ``members`` says which of them each row holds.
+    the rows just before the first ``group`` or ``chain`` and ``members`` says which of them each row holds.
     """
 
     profile: Profile
@@ -71,6 +91,7 @@ class Rows:
     position: Array | None
     columns: Mapping[str, Value] = field(default_factory=dict)
     covered: Mapping[str, Covered] = field(default_factory=dict)
+    picked: Mapping[str, Picked] = field(default_factory=dict)
     detail: Rows | None = None
     members: Ragged | None = None
 
@@ -80,6 +101,12 @@ class Rows:
         inside = np.concatenate([_in_a_step(profile, profile.table(name)) for name in tables])
         position = np.flatnonzero(inside)
         return cls(profile, tables, len(position), position)
+
+    @classmethod
+    def all_of(cls, profile: Profile, table: str) -> Rows:
+        """Every row of one table, whatever its step: what keys point into."""
+        length = len(profile.table(table))
+        return cls(profile, (table,), length, np.arange(length))
 
     def __len__(self) -> int:
         return self.length
@@ -94,6 +121,7 @@ class Rows:
             position=None if self.position is None else self.position[rows],
             columns={name: value.take(rows) for name, value in self.columns.items()},
             covered={name: covered.take(rows) for name, covered in self.covered.items()},
+            picked={name: replace(picked, at=picked.at[rows]) for name, picked in self.picked.items()},
             members=None if self.members is None else self.members.take(rows),
         )
 
@@ -107,6 +135,8 @@ class Rows:
         if path in self.columns:
             return self.columns[path]
         parts = path.split(".")
+        if parts[0] in self.picked:
+            return self.picked[parts[0]].column(path.partition(".")[2])
         for size in range(len(parts) - 1, 0, -1):
             name = ".".join(parts[:size])
             if name in self.columns:
@@ -140,6 +170,9 @@ class Rows:
         if path in self.columns:
             return True
         tables, rest = self.tables, path
+        head, _, inner = path.partition(".")
+        if head in self.picked:
+            return self.picked[head].rows.recorded(inner)
         if path.startswith("profile."):
             tables, rest = ("profile",), path.partition(".")[2]
         for table in tables:
@@ -165,6 +198,13 @@ class Rows:
                 out[name] = here
             offset += size
         return out
+
+    def behind(self, offsets: Array, items: Array) -> Ragged:
+        """What stands behind lists of these rows: the rows, or, where they stand for others, those."""
+        if self.members is None:
+            return Ragged(offsets, items)
+        inner = self.members.take(items)
+        return Ragged(inner.offsets[offsets], inner.items)
 
     def detail_rows(self, row: int) -> Array:
         """Which rows of ``detail`` (of these rows, when never grouped) one row holds."""

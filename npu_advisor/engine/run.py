@@ -14,10 +14,11 @@ from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
 from npu_advisor.engine.applies import not_for
 from npu_advisor.engine.compile import compile_rule
-from npu_advisor.engine.plan import EvidencePlan, From, Group, Plan
+from npu_advisor.engine.pipeline import run_stages
+from npu_advisor.engine.plan import EvidencePlan, Group, Plan
 from npu_advisor.engine.reach import carry
 from npu_advisor.engine.rows import Rows
-from npu_advisor.engine.stages import aggregate_columns, apply, group_ids, mask, step_number
+from npu_advisor.engine.stages import aggregate_columns, group_ids, mask, step_number
 from npu_advisor.engine.texts import fields_of, filled, render
 from npu_advisor.engine.values import Array, Requirement, tidy
 from npu_advisor.findings import Evidence, JsonValue, Reference, Suggestion
@@ -112,7 +113,10 @@ def _run(plan: Plan, profile: Profile) -> RuleResult:
     absent = missing(plan.requirements, profile)
     if absent is not None:
         return RuleResult(plan.rule, "skipped", absent.reason, absent.enable or None)
-    rows = final_rows(plan, profile)
+    peers = comparable(plan, profile)
+    if plan.across and not peers:
+        return RuleResult(plan.rule, "skipped", say(f"engine.no_other_{plan.across}"))
+    rows = run_stages(profile, plan.stages, peers)
     if len(rows) > MAX_FINDINGS:
         return RuleResult(plan.rule, "failed", say("engine.too_many", found=len(rows), limit=MAX_FINDINGS))
     findings = _Findings(plan, rows).all()
@@ -128,14 +132,10 @@ def missing(requirements: Iterable[Requirement], profile: Profile) -> Missing | 
     return None
 
 
-def final_rows(plan: Plan, profile: Profile) -> Rows:
-    """The rows after the last stage."""
-    first = plan.stages[0]
-    assert isinstance(first, From)
-    rows = Rows.start(profile, first.tables)
-    for stage in plan.stages[1:]:
-        rows = apply(rows, stage)
-    return rows
+def comparable(plan: Plan, profile: Profile) -> list[Profile]:
+    """The profiles that a plan with ``compare`` measures this one against: those that recorded what it needs."""
+    known = {"rank": profile.peers, "run": profile.runs}.get(plan.across, [])
+    return [other for other in known if missing(plan.requirements, other) is None]
 
 
 class _Findings:
@@ -254,9 +254,11 @@ class _Findings:
             value = expression.evaluate(self.rows).spread(len(self.rows))
             return RawFix("memory", "", np.zeros(0, dtype=np.int64), value.data[row : row + 1], spec)
         rows = carry(self.profile, members, spec.table)
-        values = None
+        edited, values = Rows.all_of(self.profile, spec.table).take(rows), None
+        if fix.where is not None:
+            kept = mask(edited, fix.where)
+            edited, rows = edited.take(kept), rows[kept]
         if expression is not None:
-            edited = Rows.start(self.profile, (spec.table,)).take(rows)
             values = expression.evaluate(edited).spread(len(edited)).data
         return RawFix(spec.kind, spec.table, rows, values, spec)
 

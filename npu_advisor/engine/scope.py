@@ -42,7 +42,9 @@ class StaticScope:
     """The columns of rows at one stage, and the rule's names.
 
     ``tables`` are the stacked tables whose schema columns are visible, empty once the rows were grouped; ``columns``
-    were added by stages and hide schema columns; ``prefix`` is written before each path (``under`` names its table).
+    were added by stages and hide schema columns; ``picked`` are the events of a match (``T1``) and what can be read of
+    them; ``unique`` are columns of which no two rows have the same values; ``prefix`` is written before each path
+    (``under`` names its table).
     """
 
     tables: tuple[str, ...]
@@ -50,12 +52,15 @@ class StaticScope:
     reads: Reads
     columns: Mapping[str, Type] = field(default_factory=dict)
     covers: frozenset[str] = frozenset()
+    picked: Mapping[str, StaticScope] = field(default_factory=dict)
+    unique: frozenset[str] | None = None
     broken: bool = False
     prefix: str = ""
 
     def with_columns(self, columns: Mapping[str, Type]) -> StaticScope:
         """This scope with columns added or replaced."""
-        return replace(self, columns={**self.columns, **columns})
+        unique = None if self.unique is None or self.unique & set(columns) else self.unique
+        return replace(self, columns={**self.columns, **columns}, unique=unique)
 
     @property
     def timed(self) -> bool:
@@ -76,6 +81,10 @@ class StaticScope:
         if path in self.columns:
             return self.reads.use(self.columns[path])
         head, _, rest = path.partition(".")
+        if head in self.picked:
+            inner = replace(self.picked[head], reads=self.reads)
+            wanted = f"'{head}' is an event; name a column of it, such as {head}.dur_us"
+            return inner.lookup(rest, required=required) if rest else wanted
         added = self._longest(path)
         if added:
             return self._hop(added, self.reads.use(self.columns[added]), path[len(added) + 1 :], required)
@@ -117,7 +126,7 @@ class StaticScope:
             if resolved is not None:
                 found[table] = resolved
         if not found:
-            return _no_column(tables, path, self.columns if not prefix else {})
+            return _no_column(tables, path, [] if prefix else [*self.columns, *self.picked])
         types = {column_type(last) for _, last in found.values()}
         kinds = {(kind.kind, kind.target) for kind in types}
         if len(kinds) > 1:
@@ -170,7 +179,7 @@ def _dollar(hint: str) -> str:
     return hint.replace("mean '", "mean '$")
 
 
-def _no_column(tables: tuple[str, ...], path: str, added: Mapping[str, Type]) -> str:
+def _no_column(tables: tuple[str, ...], path: str, added: Iterable[str]) -> str:
     """Why ``path`` cannot be followed: which part of it is unknown, in which table."""
     spec, parts = SCHEMA[tables[0]], path.split(".")
     for part in parts[:-1]:

@@ -9,8 +9,22 @@ import numpy as np
 from npu_advisor.base.intervals import union
 from npu_advisor.engine.aggregates import aggregate
 from npu_advisor.engine.expr import Environment, Expression
-from npu_advisor.engine.intervals import overlap, running_end, union_per_owner
-from npu_advisor.engine.plan import AggregateCall, Climb, Cover, Gaps, Group, Let, Limit, Sort, Stage, Under, Where
+from npu_advisor.engine.intervals import overlap
+from npu_advisor.engine.lanes import chain, gaps, times
+from npu_advisor.engine.plan import (
+    AggregateCall,
+    Chain,
+    Climb,
+    Cover,
+    Gaps,
+    Group,
+    Let,
+    Limit,
+    Sort,
+    Stage,
+    Under,
+    Where,
+)
 from npu_advisor.engine.rows import Covered, Ragged, Rows, ranges
 from npu_advisor.engine.values import Array, Value, column_value, number
 from npu_advisor.model.profile import Profile
@@ -24,6 +38,8 @@ def apply(rows: Rows, stage: Stage) -> Rows:
         return let(rows, stage)
     if isinstance(stage, Gaps):
         return gaps(rows, stage)
+    if isinstance(stage, Chain):
+        return chain(rows, stage)
     if isinstance(stage, Cover):
         return cover(rows, stage)
     if isinstance(stage, Under):
@@ -34,9 +50,8 @@ def apply(rows: Rows, stage: Stage) -> Rows:
         return group(rows, stage)
     if isinstance(stage, Sort):
         return sort(rows, stage)
-    if isinstance(stage, Limit):
-        return rows.take(np.arange(min(stage.count, len(rows))))
-    return Rows.start(rows.profile, stage.tables)
+    assert isinstance(stage, Limit)
+    return rows.take(np.arange(min(stage.count, len(rows))))
 
 
 def mask(rows: Rows, condition: Expression) -> Array:
@@ -54,51 +69,6 @@ def let(rows: Rows, stage: Let) -> Rows:
     for name, expression in stage.columns:
         rows = rows.with_columns({name: expression.evaluate(rows)})
     return rows
-
-
-def times(rows: Rows) -> tuple[Array, Array, Array]:
-    """Start and end of each row in ns, and which rows have both."""
-    start, duration = rows.column("start_ns"), rows.column("dur_ns")
-    known = ~(start.is_missing | duration.is_missing)
-    begin = np.where(known, start.data, 0).astype(np.int64)
-    return begin, begin + np.where(known, duration.data, 0).astype(np.int64), known
-
-
-def _timed(rows: Rows, start: Array, end: Array) -> Rows:
-    duration = end - start
-    return rows.with_columns(
-        {
-            "start_ns": number(start),
-            "dur_ns": number(duration),
-            "end_ns": number(end),
-            "dur_us": number(duration / 1000.0),
-        }
-    )
-
-
-def gaps(rows: Rows, stage: Gaps) -> Rows:
-    """Silences between neighbours: from the latest end so far on the lane to the next start, where positive.
-
-    A row keeps the columns of the event that ends the silence. Rows without a time or without ``within`` are left out;
-    rows without a lane share one.
-    """
-    start, end, known = times(rows)
-    lane, within = rows.column(stage.lane).codes(), np.zeros(len(rows), dtype=np.int64)
-    if stage.within is not None:
-        within = rows.column(stage.within).codes()
-        known = known & (within >= 0)
-    kept = np.flatnonzero(known)
-    order = kept[np.lexsort((start[kept], within[kept], lane[kept]))]
-    if not len(order):
-        return _timed(rows.take(order), start[order], end[order])
-    fresh = np.ones(len(order), dtype=bool)
-    fresh[1:] = (lane[order][1:] != lane[order][:-1]) | (within[order][1:] != within[order][:-1])
-    reach = running_end(np.cumsum(fresh), end[order])
-    before = np.concatenate([[0], reach[:-1]])
-    silent = np.flatnonzero(~fresh & (start[order] > before))
-    silent = silent[np.argsort(order[silent], kind="stable")]
-    ending = order[silent]
-    return _timed(rows.take(ending), before[silent], start[ending])
 
 
 def cover(rows: Rows, stage: Cover) -> Rows:
@@ -137,8 +107,7 @@ class _Below:
     """Rows of one table sorted by the pre-order number of their op."""
 
     def __init__(self, profile: Profile, table: str) -> None:
-        self.rows = Rows.start(profile, (table,))
-        ops = ops_of(self.rows)
+        ops = ops_of(Rows.all_of(profile, table))
         number_of = np.append(profile.table("ops")["pre"], -1)[ops]
         order = np.argsort(number_of, kind="stable")
         self.order = order[number_of[order] >= 0]
@@ -162,7 +131,7 @@ def under(rows: Rows, stage: Under) -> Rows:
     for table in dict.fromkeys(call.table for call in stage.columns):
         found = below(rows.profile, table, ops)
         ids = np.repeat(np.arange(len(rows)), np.diff(found.offsets))
-        whole = Rows.start(rows.profile, (table,))
+        whole = Rows.all_of(rows.profile, table)
         for call in stage.columns:
             if call.table == table:
                 environment = _Prefixed(whole, table)
@@ -192,7 +161,7 @@ def _arguments(call: AggregateCall, rows: Rows, environment: Environment) -> lis
 
 def climb(rows: Rows, stage: Climb) -> Rows:
     """The nearest op that satisfies the condition: of an op row among its ancestors, else from the row's op upwards."""
-    ops = Rows.start(rows.profile, ("ops",))
+    ops = Rows.all_of(rows.profile, "ops")
     parent = ops.column("parent").data
     jump = np.append(np.where(mask(ops, stage.condition), np.arange(len(ops)), parent), -1)
     while True:
@@ -235,28 +204,16 @@ def group(rows: Rows, stage: Group) -> Rows:
     ids, first = group_ids(rows, stage.by)
     order = np.argsort(ids, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(ids, minlength=len(first)))]).astype(np.int64)
-    if rows.members is None:
-        members = Ragged(offsets, order)
-    else:
-        inner = rows.members.take(order)
-        members = Ragged(inner.offsets[offsets], inner.items)
     return Rows(
         profile=rows.profile,
         tables=rows.tables,
         length=len(first),
         position=None,
         columns=aggregate_columns(rows, ids, first, stage.by, stage.columns),
-        covered={name: _united(covered, ids, len(first)) for name, covered in rows.covered.items()},
+        covered={name: covered.united(ids, len(first)) for name, covered in rows.covered.items()},
         detail=rows.detail or rows,
-        members=members,
+        members=rows.behind(offsets, order),
     )
-
-
-def _united(covered: Covered, ids: Array, groups: int) -> Covered:
-    owner = np.repeat(ids, np.diff(covered.offsets))
-    owner, start, end = union_per_owner(owner, covered.start_ns, covered.end_ns)
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=groups))]).astype(np.int64)
-    return Covered(offsets, start, end)
 
 
 def sort(rows: Rows, stage: Sort) -> Rows:

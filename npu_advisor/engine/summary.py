@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from npu_advisor.base.errors import ProfileError
 from npu_advisor.derive.bystanders import bystanders
 from npu_advisor.derive.comm import waits_for_rank
 from npu_advisor.derive.facts import device_busy_us, idle_us, memory_peak
-from npu_advisor.engine.places import location
+from npu_advisor.engine.places import Roots, location
 from npu_advisor.engine.run import RuleResult
 from npu_advisor.findings import Finding, NotTheCause, Outcome, RankFacts, RankInfo, Remark, Step, TopKernel
 from npu_advisor.model.profile import Diagnostic, Profile
@@ -104,7 +104,7 @@ def top_kernels(profile: Profile) -> list[TopKernel]:
     ]
 
 
-def not_the_cause(profile: Profile, roots: Mapping[str, str], findings: Sequence[Finding]) -> list[NotTheCause]:
+def not_the_cause(profile: Profile, roots: Roots, findings: Sequence[Finding]) -> list[NotTheCause]:
     """Long host events whose change alone would not shorten the step; never at a line that a finding blames."""
     blamed = {(found.location.path, found.location.line) for found in findings if found.location}
     return [
@@ -145,7 +145,12 @@ _GRAVITY = ("fired", "failed", "skipped", "clean")
 def _outcome(results: Sequence[RuleResult]) -> Outcome:
     worst = min(results, key=lambda result: _GRAVITY.index(result.outcome))
     return Outcome(
-        id=worst.rule.id, title=worst.rule.title, outcome=worst.outcome, reason=worst.reason, enable=worst.enable
+        id=worst.rule.id,
+        title=worst.rule.title,
+        docs=worst.rule.docs if worst.outcome == "fired" else None,
+        outcome=worst.outcome,
+        reason=worst.reason,
+        enable=worst.enable,
     )
 
 

@@ -67,7 +67,6 @@ def run_case(
     ``real`` is the folder of recorded profiles (default: environment ``NPU_ADVISOR_REAL_PROFILES``); without ``price``
     severities are not compared.
     """
-    rule = with_params(rule, case.params) if case.params else rule
     try:
         if case.profile is not None:
             path = real_path(case.profile, real)
@@ -75,11 +74,25 @@ def run_case(
                 return CaseResult(rule.id, case.name, "skipped", f"no recorded profile {case.profile}; set {REAL}")
             profile = load_profile(path)
         else:
-            profile = given_profile(case.given or {}, finish, rule)
-        differences = _differences(case, run_rule(rule, profile), profile, price)
+            profile = case_profile(rule, case, finish)
+        found = differences(rule, case, profile, price)
     except CaseError as error:
-        differences = [str(error)]
-    return CaseResult(rule.id, case.name, "failed" if differences else "passed", "; ".join(differences))
+        found = [str(error)]
+    return CaseResult(rule.id, case.name, "failed" if found else "passed", "; ".join(found))
+
+
+def case_profile(rule: Rule, case: Case, finish: Finish) -> Profile:
+    """The profile of a case with given tables, its other ranks and runs included."""
+    profile = given_profile(case.given or {}, finish, rule)
+    profile.peers = [given_profile(one, finish, rule, rank) for rank, one in enumerate(case.peers, 1)]
+    profile.runs = [given_profile(one, finish, rule) for one in case.runs]
+    return profile
+
+
+def differences(rule: Rule, case: Case, profile: Profile, price: Price | None = None) -> list[str]:
+    """What ``rule`` says of ``profile`` otherwise than the case expects."""
+    rule = with_params(rule, case.params) if case.params else rule
+    return _differences(case, run_rule(rule, profile), profile, price)
 
 
 def real_path(name: str, real: Path | None = None) -> Path | None:
@@ -95,7 +108,7 @@ def real_path(name: str, real: Path | None = None) -> Path | None:
 
 
 def given_profile(
-    given: Mapping[str, Sequence[Mapping[str, Any]]], finish: Finish, rule: Rule | None = None
+    given: Mapping[str, Sequence[Mapping[str, Any]]], finish: Finish, rule: Rule | None = None, rank: int = 0
 ) -> Profile:
     """A profile of the given tables, finished; CaseError for what the schema does not know.
 
@@ -105,8 +118,8 @@ def given_profile(
     for name, rows in given.items():
         if name not in SCHEMA:
             raise CaseError(f"unknown table '{name}'{nearest(name, SCHEMA)}")
-        tables[name] = _Given(SCHEMA[name], rows, one_step=len(given.get("steps", ())) == 1).table()
-    profile = finish(Profile(ProfileInfo(path="given", rank=0), tables))
+        tables[name] = _Given(SCHEMA[name], rows, one_step=len(given.get("steps", ())) == 1).table(rank)
+    profile = finish(Profile(ProfileInfo(path="given", rank=rank), tables))
     for requirement in compile_rule(rule).requirements if rule else ():
         for name in requirement.tables:
             table = profile.table(name)
@@ -137,7 +150,7 @@ class _Given:
             for row in self.rows:
                 row["step"] = 0
 
-    def table(self) -> Table:
+    def table(self, rank: int) -> Table:
         columns: dict[str, Any] = {}
         for name in dict.fromkeys(name for row in self.rows for name in row):
             column = self.spec.column(name) or Column(name, "text", "")
@@ -148,7 +161,7 @@ class _Given:
                     raise CaseError(f"table '{self.spec.name}': column '{name}' cannot be {value!r}")
             columns[name] = np.array(values, dtype=object) if column.kind == "text" else values
         try:
-            return Table.build(self.spec.name, columns, rank=0)
+            return Table.build(self.spec.name, columns, rank=rank)
         except (ValueError, OverflowError) as error:
             raise CaseError(f"table '{self.spec.name}': {error}") from error
 

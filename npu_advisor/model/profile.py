@@ -77,6 +77,8 @@ class Profile:
         self.focused = False
         # The other ranks of the same run that were read, in rank order.
         self.peers: list[Profile] = []
+        # The same rank in the other runs that were read.
+        self.runs: list[Profile] = []
 
     @property
     def rank(self) -> int:

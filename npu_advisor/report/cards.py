@@ -141,24 +141,38 @@ def _where(page: Page, finding: Finding, places: Places, scope: set[str]) -> Non
 
 
 def _frame(page: Page, finding: Finding) -> None:
-    """The line of source, underlined with the op and kernel that lead here."""
+    """The line of source (with ``--all`` those around it too), underlined with the op and kernel that lead here."""
     place = finding.location
-    if place is None or not place.local_path:
+    if place is None or place.code is None or not (place.text or "").strip():
         return
-    source = page.options.read_line(place.local_path, place.line)
-    if source is None or not source.strip():
+    if not place.code.fits:
+        for line in wrap(page.say("ui.code.changed", file=PurePath(place.path).name), page.width - _INDENT):
+            page.add((" " * _INDENT + line, MUTED))
         return
-    gutter = pad(str(place.line), _INDENT - 1, right=True)
-    code = crop(source.expandtabs(4).strip(), page.width - _INDENT - 2, page.ellipsis)
-    page.add((f"{gutter} {page.mark('│')} ", MUTED), (code, ""))
+    first = place.code.first_line
+    shown = [(first + index, line.expandtabs(4)) for index, line in enumerate(place.code.lines)]
+    if not page.options.show_all:
+        shown = [(number, line) for number, line in shown if number == place.line]
+    margin = min(len(line) - len(line.lstrip()) for _, line in shown if line.strip())
+    for number, line in shown:
+        gutter = pad(str(number), _INDENT - 1, right=True)
+        code = crop(line[margin:].rstrip(), page.width - _INDENT - 2, page.ellipsis)
+        page.add((f"{gutter} {page.mark('│')} ", MUTED), (code, "" if number == place.line else MUTED))
+        if number == place.line:
+            _underline(page, finding, code)
+
+
+def _underline(page: Page, finding: Finding, code: str) -> None:
     hops = {hop.kind: hop.name for hop in reversed(finding.chain)}
     trail = [hops[kind] for kind in ("op", "kernel") if kind in hops]
-    if trail:
-        line = page.mark("─") * cell_len(code)
-        room = page.width - _INDENT - 4 - cell_len(line)
-        note = page.mark(" → ").join(trail)
-        note = f"  {note}" if cell_len(note) <= room else ""
-        page.add((f"{' ' * _INDENT}{page.mark('│')} ", MUTED), (line, "red"), (note, MUTED))
+    if not trail:
+        return
+    inset = len(code) - len(code.lstrip())
+    line = " " * inset + page.mark("─") * (cell_len(code) - inset)
+    room = page.width - _INDENT - 4 - cell_len(line)
+    note = page.mark(" → ").join(trail)
+    note = f"  {note}" if cell_len(note) <= room else ""
+    page.add((f"{' ' * _INDENT}{page.mark('│')} ", MUTED), (line, "red"), (note, MUTED))
 
 
 def _labelled(page: Page, label: str, text: str, right: str) -> None:

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
 
 from npu_advisor.base.lang import Lang
+from npu_advisor.findings import Report
 
 MIN_WIDTH, MAX_WIDTH, DEFAULT_WIDTH = 60, 120, 100
-
-
-def read_source_line(path: str, line: int) -> str | None:
-    """Line ``line`` (from 1) of a local file without its end, None when there is no such file or line."""
-    try:
-        with Path(path).open(encoding="utf-8", errors="replace") as lines:
-            return next(islice(lines, line - 1, line), "").rstrip("\r\n") or None
-    except (OSError, ValueError):
-        return None
 
 
 @dataclass(frozen=True)
@@ -26,8 +15,8 @@ class Options:
     """How to render a report.
 
     ``width`` is in terminal cells and is kept within 60 to 120; ``utf8`` False replaces glyphs by ASCII; ``show_all``
-    unfolds everything; ``read_line`` gives a line of a local source file; ``base`` is the directory that local paths
-    are shown relative to.
+    unfolds everything; ``base`` is the directory that local paths are shown relative to; ``baseline`` is an earlier
+    report to compare with.
     """
 
     lang: Lang = "en"
@@ -35,8 +24,8 @@ class Options:
     color: bool = False
     utf8: bool = True
     show_all: bool = False
-    read_line: Callable[[str, int], str | None] = read_source_line
     base: str = ""
+    baseline: Report | None = None
 
     @property
     def columns(self) -> int:

@@ -16,12 +16,16 @@ from npu_advisor.rules.spec import Form, Rule
 class Case(Form):
     """One profile and the findings it must give.
 
-    ``given`` holds tiny tables, ``profile`` names a recorded one (``real/<folder>``). Each member of ``expect`` is
-    compared as a subset: ``severity``, ``recorded_us``, ``at`` and any column of the finding's row.
+    ``given`` holds tiny tables, ``profile`` names a recorded one (``real/<folder>``). ``peers`` are the tables of
+    further ranks (1, 2, ...), ``runs`` those of the same rank in other runs; only ``compare`` sees them. Each
+    member of ``expect`` is compared as a subset: ``severity``, ``recorded_us``, ``at`` and any column of the finding's
+    row.
     """
 
     name: str
     given: dict[str, list[dict[str, Any]]] | None = None
+    peers: list[dict[str, list[dict[str, Any]]]] = Field(default_factory=list)
+    runs: list[dict[str, list[dict[str, Any]]]] = Field(default_factory=list)
     profile: str | None = None
     params: dict[str, Any] = Field(default_factory=dict)
     outcome: Literal["fired", "clean", "skipped"] | None = None
@@ -31,6 +35,8 @@ class Case(Form):
     def _one_input(self) -> Case:
         if (self.given is None) == (self.profile is None):
             raise ValueError("a case has either 'given' or 'profile'")
+        if self.given is None and (self.peers or self.runs):
+            raise ValueError("'peers' and 'runs' stand beside 'given'")
         return self
 
 

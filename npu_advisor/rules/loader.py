@@ -9,6 +9,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from npu_advisor.base.units import parse_quantity
 from npu_advisor.rules.source import Document, Origin, Place, nearest, read_document
 from npu_advisor.rules.spec import ListSpec, Param, ReferenceSpec, Rule
 
+PLUGINS = "npu_advisor.rules"
 LISTS, REFERENCES = "lists.yaml", "references.yaml"
 _Entry = TypeVar("_Entry", ListSpec, ReferenceSpec)
 _KINDS = {
@@ -45,18 +47,35 @@ def shipped_dir() -> Path:
     return inside if inside.is_dir() else package.parent / "rules"
 
 
+def plugin_dirs() -> list[Path]:
+    """The rule folders of other packages: entry points of the group ``npu_advisor.rules``, ordered by name.
+
+    Each is a folder or a function without arguments that returns one. ConfigError for one that cannot be used.
+    """
+    return [_plugin_dir(point) for point in sorted(entry_points(group=PLUGINS), key=lambda point: point.name)]
+
+
+def _plugin_dir(point: EntryPoint) -> Path:
+    try:
+        value = point.load()
+        return Path(value() if callable(value) else value)
+    except (ImportError, AttributeError, TypeError, ValueError, OSError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ConfigError(say("settings.bad_plugin", name=point.name, error=reason)) from error
+
+
 def load_rules(
     dirs: Sequence[str | Path] = (),
     params: Mapping[str, Mapping[str, Any]] | None = None,
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
 ) -> list[Rule]:
-    """The shipped rules and those of ``dirs`` (later ones may say ``overrides``), ordered by id.
+    """The shipped rules, those of installed packages and those of ``dirs`` (later ones may say ``overrides``), by id.
 
     ``params`` is rule id -> name -> value; ``select`` and ``ignore`` are globs over ids.
     RuleError with every problem of every file; ConfigError for a parameter or glob that fits no rule.
     """
-    return load_rule_dirs([shipped_dir(), *map(Path, dirs)], params, select, ignore)
+    return load_rule_dirs([shipped_dir(), *plugin_dirs(), *map(Path, dirs)], params, select, ignore)
 
 
 def load_rule_dirs(
@@ -245,7 +264,7 @@ def _problem(model: type[BaseModel], fault: dict[str, Any], origin: Origin, at: 
 
 
 def _thing(loc: Place) -> str:
-    return "stage" if len(loc) == 3 and loc[0] == "find" else "key"
+    return "stage" if len(loc) in (3, 6) and loc[-3] in ("find", "from") else "key"
 
 
 def _keys_at(model: type[BaseModel], loc: Place) -> list[str]:

@@ -9,7 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StringConstraints, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    StringConstraints,
+    WithJsonSchema,
+    model_validator,
+)
 
 from npu_advisor.base.terms import Effort, Severity, Text
 from npu_advisor.rules.source import Origin
@@ -40,8 +49,13 @@ def _listed(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-Expr = Annotated[str, BeforeValidator(_expression), StringConstraints(min_length=1)]
-Names = Annotated[list[str], BeforeValidator(_listed)]
+# What a validator turns into the right kind is right in a rule file, and so in the JSON Schema.
+_EXPR_FORM = {"anyOf": [{"type": "string", "minLength": 1}, {"type": "number"}, {"type": "boolean"}]}
+_NAMES_FORM = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+Expr = Annotated[
+    str, BeforeValidator(_expression), StringConstraints(min_length=1), WithJsonSchema(_EXPR_FORM, mode="validation")
+]
+Names = Annotated[list[str], BeforeValidator(_listed), WithJsonSchema(_NAMES_FORM, mode="validation")]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*$")]
 
 
@@ -73,6 +87,30 @@ class Cover(Form):
     where: Expr | None = None
 
 
+class Chain(Form):
+    """Find sequences of events on one lane; an event has the first symbol whose condition holds."""
+
+    lane: str
+    within: str | None = None
+    symbols: dict[Name, Expr] = Field(min_length=1)
+    pattern: str
+
+
+class Compare(Form):
+    """Measure ``value`` against the other ranks, or the same rank in other runs, where they agree on ``within``."""
+
+    across: Literal["rank", "run"]
+    within: Names = Field(default_factory=list)
+    value: Expr
+
+
+class Join(Form):
+    """Add the columns of the one row of another pipeline that agrees on the columns ``on``."""
+
+    from_: list[Stage] = Field(alias="from", min_length=1)
+    on: Names = Field(min_length=1)
+
+
 class Group(Form):
     """Collapse rows that agree on ``by``; ``agg`` are the new columns."""
 
@@ -95,9 +133,12 @@ class Stage(Form):
     let: dict[Name, Expr] | None = None
     gaps: Gaps | None = None
     cover: dict[Name, Cover] | None = None
-    under: dict[Name, Expr] | None = None
+    chain: Chain | None = None
     climb: Climb | None = None
+    under: dict[Name, Expr] | None = None
     group: Group | None = None
+    compare: Compare | None = None
+    join: Join | None = None
     sort: Names | None = None
     limit: Annotated[int, Field(gt=0)] | None = None
 
@@ -112,6 +153,8 @@ class Stage(Form):
         """The stage's key as written: ``from``, ``where``, ..."""
         return next(iter(self.model_fields_set)).rstrip("_")
 
+
+Join.model_rebuild()
 
 FixKind = Literal["remove", "scale", "cap", "close", "overlap", "fuse", "memory"]
 # Each edit, and the one key that it needs besides.
@@ -129,7 +172,8 @@ FIX_PARTS: dict[FixKind, str] = {
 class Fix(Form):
     """What the cure does to the event graph: exactly one of remove, scale, cap, close, overlap, fuse, memory.
 
-    ``{fuse: ops}``: what runs below each op becomes one stretch without gaps.
+    ``{fuse: ops}``: what runs below each op becomes one stretch without gaps. ``where`` leaves only some of the rows
+    to edit: of a matched sequence only the conversions, say.
     """
 
     remove: str | None = None
@@ -142,6 +186,7 @@ class Fix(Form):
     fuse: str | None = None
     with_: str | None = Field(default=None, alias="with")
     memory: Expr | None = None
+    where: Expr | None = None
 
     @model_validator(mode="after")
     def _one_edit(self) -> Fix:
@@ -150,7 +195,7 @@ class Fix(Form):
         if len(kinds) != 1:
             raise ValueError(f"a fix is exactly one of {', '.join(FIX_PARTS)}")
         part = FIX_PARTS[kinds[0]]
-        if given != {kinds[0], *filter(None, [part])}:
+        if given - ({"where"} if kinds[0] != "memory" else set()) != {kinds[0], *filter(None, [part])}:
             needs = f" and '{part.rstrip('_')}'" if part else ""
             raise ValueError(f"a '{kinds[0]}' fix has '{kinds[0]}'{needs}, nothing else")
         return self

@@ -73,7 +73,8 @@ def test_options_reach_the_analysis(analyzes, capsys):
         "select": ["x-*", "y-z"],
         "ignore": ["q-r"],
         "rules": ["mine"],
-        "source_root": ["/old=new"],
+        "params": [],
+        "source_root": ["/old=new", str(Path.cwd())],
         "ranks": [3, 4],
         "steps": [7],
     }
@@ -237,7 +238,7 @@ def test_rule_problems_show_file_line_and_column(analyzes, capsys):
         (["x", "-f", "jsn"], "did you mean 'json'?"),
         (["x", "--fail-on", "hgh"], "did you mean 'high'?"),
         (["x", "--lang", "fr"], "--lang cannot be 'fr'"),
-        (["x", "--source-root", "/old"], "--source-root needs OLD=NEW"),
+        (["x", "--source-root", "/old="], "--source-root needs OLD=NEW"),
         (["x", "--nope"], "--nope"),
         (["x", "--rank", "one"], "--rank"),
         (["rules", "nope"], "nope"),
@@ -376,3 +377,33 @@ def test_config_error_of_the_analysis(analyzes, capsys):
     analyzes(ConfigError(say("error.bad_choice", option="--rules", value="x")))
     assert main(["x", "--lang", "zh"]) == 2
     assert capsys.readouterr().err == "错误：--rules 不能是 'x'\n  退出码 2\n"
+
+
+def test_a_file_takes_the_place_of_stdout_and_kinds_are_written_beside_it(analyzes, capsys, tmp_path):
+    analyzes(rich_report())
+    sarif, json_file, plain = (tmp_path / name for name in ("r.sarif", "r.json", "r.txt"))
+    assert main(["x", "-o", f"sarif={sarif}", "-o", f"json={json_file}"]) == 0
+    assert capsys.readouterr().out.startswith(" Step 7")
+    assert json.loads(sarif.read_text(encoding="utf-8"))["version"] == "2.1.0"
+    assert json.loads(json_file.read_text(encoding="utf-8"))["schema_version"]
+    assert main(["x", "-f", "markdown", "-o", str(plain), "-o", f"json={json_file}"]) == 0
+    assert capsys.readouterr().out == "" and plain.read_text(encoding="utf-8").startswith("## npu-advisor")
+
+
+def test_a_file_whose_name_holds_an_equals_sign_is_a_file(analyzes, capsys, tmp_path):
+    analyzes(rich_report())
+    path = tmp_path / "lr=3.txt"
+    assert main(["x", "-o", str(path)]) == 0
+    assert capsys.readouterr().out == "" and path.read_text(encoding="utf-8").startswith(" Step 7")
+
+
+def test_a_baseline_is_an_earlier_json_report(analyzes, capsys, tmp_path):
+    analyzes(rich_report())
+    base = tmp_path / "base.json"
+    main(["x", "-f", "json", "-o", str(base)])
+    assert main(["x", "-f", "sarif", "--baseline", str(base)]) == 0
+    results = json.loads(capsys.readouterr().out)["runs"][0]["results"]
+    assert {result["baselineState"] for result in results} == {"unchanged"}
+    base.write_text("{}", encoding="utf-8")
+    assert main(["x", "--baseline", str(base)]) == 2
+    assert f"--baseline cannot use {base}: it holds no report" in capsys.readouterr().err

@@ -4,10 +4,12 @@ import json
 import shutil
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from npu_advisor.cli.app import main
 from npu_advisor.rules.loader import load_rules, shipped_dir
+from npu_advisor.rules.source import read_document
 
 
 @pytest.fixture(autouse=True)
@@ -145,3 +147,75 @@ def test_schemas(capsys):
 
 def test_shipped_rules_are_found():
     assert shipped_dir().is_dir() and len(RULES) >= 5
+
+
+def test_a_new_rule_lints_and_its_cases_pass_and_notice_everything(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["rules", "new", "kernel-slow-sort"]) == 0
+    out = capsys.readouterr().out
+    assert "rules/kernel/kernel-slow-sort.test.yaml" in out
+    assert "--select kernel-slow-sort --mutate" in out
+    assert main(["rules", "lint", "--rules", "rules"]) == 0
+    assert main(["rules", "test", "--rules", "rules", "--select", "kernel-slow-sort", "--mutate"]) == 0
+    out = capsys.readouterr().out
+    assert "3 cases passed, 4 of 4 small changes to the rules noticed" in out
+
+
+def test_a_new_rule_goes_where_ones_own_are(own_rules, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text('[tool.npu-advisor]\nrules = ["mine"]\n', encoding="utf-8")
+    assert main(["rules", "new", "kernel-other"]) == 0
+    assert (own_rules / "kernel/kernel-other.yaml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("rule_id", "message"),
+    [
+        ("Slow", "'Slow' is no rule id"),
+        ("../x-y", "is no rule id"),
+        ("memory-peak", "there is a rule called 'memory-peak' already"),
+        ("kernel-there", "kernel-there.yaml is there already"),
+    ],
+)
+def test_what_cannot_be_a_new_rule(rule_id, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rules/kernel").mkdir(parents=True)
+    (tmp_path / "rules/kernel/kernel-there.yaml").write_text("", encoding="utf-8")
+    assert main(["rules", "new", rule_id]) == 2
+    assert message in capsys.readouterr().err
+    assert [path.name for path in tmp_path.rglob("*.yaml")] == ["kernel-there.yaml"]
+
+
+def test_mutate_tells_what_no_case_notices(own_rules, capsys):
+    assert main(["rules", "test", "--mutate", "--rules", str(own_rules), "--select", "kernel-own"]) == 1
+    out = capsys.readouterr().out
+    assert "no case notices when floor_us is doubled" in out
+    assert "no case notices when 'dur_us >= $floor_us' is dropped" not in out
+    assert "2 cases passed" in out
+
+
+def test_explain_all_as_text_and_as_markdown(capsys):
+    assert main(["rules", "explain", "--all"]) == 0
+    text = capsys.readouterr().out
+    assert main(["rules", "explain", "--all", "--format", "markdown", "--lang", "zh"]) == 0
+    page = capsys.readouterr().out
+    for rule in RULES:
+        assert f"{rule.id}   {rule.title.en}" in text
+        assert f"\n### {rule.id}\n" in page
+    assert main(["rules", "explain", "--all", "--format", "markdwon"]) == 2
+    assert "markdown" in capsys.readouterr().err
+
+
+def test_explain_without_a_rule_says_what_to_name(capsys):
+    assert main(["rules", "explain"]) == 2
+    assert "name a rule (ID), or use --all or --how" in capsys.readouterr().err
+
+
+def test_every_shipped_rule_fits_the_json_schema_of_rules(capsys):
+    assert main(["schema", "rule"]) == 0
+    checker = jsonschema.Draft202012Validator(json.loads(capsys.readouterr().out))
+    for rule in RULES:
+        data = read_document(rule.path, rule.id).data
+        assert [error.message for error in checker.iter_errors(data)] == [], rule.id
+        assert not checker.is_valid({**data, "sugest": []})
+        assert not checker.is_valid({**data, "find": [{"form": "kernels"}]})

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rulekit import ints, make_rule, profile_of
 
 from npu_advisor.engine.compile import compile_rule
+from npu_advisor.engine.pipeline import run_stages
 from npu_advisor.engine.rows import Rows
-from npu_advisor.engine.run import final_rows
 from npu_advisor.model.profile import Profile
 
 
@@ -21,7 +21,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(folder: Path, find: str, profile: Profile) -> Rows:
-    return final_rows(compile_rule(make_rule(folder, find)), profile)
+    return run_stages(profile, compile_rule(make_rule(folder, find)).stages)
 
 
 def column(rows: Rows, name: str) -> list[Any]:
@@ -280,3 +280,20 @@ def test_every_table_has_a_rank(folder: Path) -> None:
     assert (
         column(run(folder, "\n- from: kernels\n- where: rank == 0\n", profile_of(kernels=KERNELS)), "rank") == [0] * 4
     )
+
+
+def test_keys_point_into_whole_tables_when_only_some_steps_are_looked_at(folder: Path) -> None:
+    ops = [
+        {"name": "other step", "parent": -1, "step": -1},
+        {"name": "loop", "parent": -1, "step": -1},
+        {"name": "call", "parent": 1, "step": 0},
+    ]
+    profile = profile_of(ops=ops, steps=STEPS[:1], kernels=[{"dur_us": 3, "op": 2, "step": 0}])
+    profile.focused = True
+    find = """
+      - from: ops
+      - climb: {to: name == "loop", as: loop}
+      - under: {us: sum(kernels.dur_us)}
+    """
+    rows = run(folder, find, profile)
+    assert (column(rows, "loop.name"), column(rows, "us")) == (["loop"], [3.0])

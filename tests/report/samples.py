@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from npu_advisor.base.terms import Basis, Effort, Severity, Text
 from npu_advisor.findings import (
+    CodeFrame,
     Evidence,
     Finding,
     JointSaving,
@@ -27,22 +28,25 @@ from npu_advisor.findings import (
 
 TOOL = Tool(version="9.9.9")
 STEP_US = 120_000.0
-SOURCE = {("/checkout/vision/train.py", 41): "    loss = criterion(model(batch.float()), target)  # one step"}
 HERE = Location(
     path="/train/vision/train.py",
     line=41,
     function="epoch",
     how="forward",
     local_path="/checkout/vision/train.py",
+    code=CodeFrame(
+        first_line=40,
+        lines=[
+            "for batch, target in loader:",
+            "    loss = criterion(model(batch.float()), target)  # one step",
+            "    loss.backward()",
+        ],
+    ),
 )
 
 
 def both(en: str, zh: str | None = None) -> Text:
     return Text(en=en, zh=zh if zh is not None else en)
-
-
-def read_line(path: str, line: int) -> str | None:
-    return SOURCE.get((path, line))
 
 
 def bound(us: float, joint: float | None = None, step_us: float = STEP_US) -> Saving:

@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from report.samples import REPORTS, finding, read_line, rich_report
+from report.samples import REPORTS, finding, rich_report
 
 from npu_advisor.base.terms import Basis, Severity
 from npu_advisor.findings import Saving
@@ -86,7 +86,7 @@ def test_terminal_report_can_be_rebuilt_from_json(name):
     loaded = load_report(render_json(report))
     assert render_json(loaded) == render_json(report)
     for lang in ("en", "zh"):
-        options = Options(lang=lang, show_all=True, read_line=read_line)
+        options = Options(lang=lang, show_all=True)
         assert render_terminal(loaded, options) == render_terminal(report, options)
 
 

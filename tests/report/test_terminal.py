@@ -3,18 +3,18 @@ from __future__ import annotations
 import re
 
 import pytest
-from report.samples import REPORTS, bound, finding, ranks_report, read_line, rich_report, window_report
+from report.samples import REPORTS, bound, finding, ranks_report, rich_report, window_report
 from rich.cells import cell_len
 
 from npu_advisor.base.terms import Basis, Severity
 from npu_advisor.base.units import format_us
-from npu_advisor.findings import JointSaving, Outcome, Report
+from npu_advisor.findings import CodeFrame, JointSaving, Outcome, Report
 from npu_advisor.report.options import Options
 from npu_advisor.report.terminal import render_terminal
 
 
 def render(report: Report, **changes: object) -> str:
-    options = {"read_line": read_line, "base": "/checkout"} | changes
+    options = {"base": "/checkout"} | changes
     return render_terminal(report, Options(**options))  # type: ignore[arg-type]
 
 
@@ -133,22 +133,28 @@ def test_a_finding_without_a_line_says_why():
     assert "no line: launched by aten::conv2d, which no line called" in render(rich_report())
 
 
-def test_code_frame_only_where_the_source_can_be_read():
-    assert "41 │ loss = criterion" in render(rich_report())
-    assert "loss = criterion" not in render(rich_report(), read_line=lambda path, line: None)
-
-
-def test_source_is_read_from_the_local_file(tmp_path):
-    script = tmp_path / "train.py"
-    script.write_text("import torch\n\tloss.backward()\n", encoding="utf-8")
+def _at(**changes: object) -> Report:
     report = rich_report()
     place = report.findings[0].location
     assert place is not None
-    found = report.findings[0].model_copy(
-        update={"location": place.model_copy(update={"local_path": str(script), "line": 2})}
-    )
-    text = render_terminal(report.model_copy(update={"findings": [found]}), Options(base=str(tmp_path)))
-    assert "2 │ loss.backward()" in text and " train.py:2  epoch" in text
+    found = report.findings[0].model_copy(update={"location": place.model_copy(update=changes)})
+    return report.model_copy(update={"findings": [found]})
+
+
+def test_code_frame_only_where_the_source_can_be_read():
+    assert "41 │ loss = criterion" in render(_at())
+    assert "loss = criterion" not in render(_at(code=None))
+
+
+def test_the_lines_around_are_shown_with_all():
+    assert "for batch" not in render(_at()) and "for batch" in render(_at(), show_all=True)
+    assert "42 │     loss.backward()" in render(_at(), show_all=True)
+
+
+def test_code_that_does_not_fit_the_recorded_line_is_not_shown():
+    code = CodeFrame(first_line=40, lines=["def other():", "    pass"], fits=False)
+    text = render(_at(code=code), width=120)
+    assert "pass" not in text and "The code of train.py here does not fit the recorded line" in text
 
 
 def test_a_local_file_is_a_link_when_colours_are_on():

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from npu_advisor.base.messages.engine import ENGINE
 from npu_advisor.base.messages.inference import INFERENCE
+from npu_advisor.base.messages.integrations import INTEGRATIONS
+from npu_advisor.base.messages.language import LANGUAGE
 from npu_advisor.base.messages.readers import READERS
 from npu_advisor.base.messages.reports import REPORTS
 from npu_advisor.base.terms import Text
 
-MESSAGES: dict[str, tuple[str, str]] = {**READERS, **ENGINE, **INFERENCE, **REPORTS}
+MESSAGES: dict[str, tuple[str, str]] = {**READERS, **ENGINE, **INFERENCE, **LANGUAGE, **REPORTS, **INTEGRATIONS}
 
 
 def say(key: str, **fields: object) -> Text:

@@ -219,8 +219,8 @@ REPORTS: dict[str, tuple[str, str]] = {
     "error.choices": ("use one of: {choices}", "可用值：{choices}"),
     "error.did_you_mean": ("did you mean {name!r}?", "是否想用 {name!r}？"),
     "error.bad_source_root": (
-        "--source-root needs OLD=NEW, not {value!r}",
-        "--source-root 需要 OLD=NEW，而不是 {value!r}",
+        "--source-root needs OLD=NEW or a folder, not {value!r}",
+        "--source-root 需要 OLD=NEW 或目录，而不是 {value!r}",
     ),
     "error.bad_source_root_do": (
         "give the folder on the training machine, then the local one: /home/u/project=.",
@@ -252,11 +252,11 @@ REPORTS: dict[str, tuple[str, str]] = {
         "PATH 可以是 *_ascend_pt 目录、其中的 ASCEND_PROFILER_OUTPUT、包含多个 profile 的上级目录或单个文件。",
     ),
     "help.epilog": (
-        "Other commands: rules list|explain|lint|test, schema report|rule|tables. "
+        "Other commands: rules list|explain|lint|test|new, schema report|rule|tables. "
         "A folder called like one of them is given as ./rules. "
         "Exit codes: 0 fine; 1 findings at or above --fail-on; 2 usage or bad rule; 3 nothing could be read, "
         "with --strict also when part could not be read.",
-        "其他命令：rules list|explain|lint|test，schema report|rule|tables。与命令同名的目录请写成 ./rules。"
+        "其他命令：rules list|explain|lint|test|new，schema report|rule|tables。与命令同名的目录请写成 ./rules。"
         "退出码：0 正常；1 存在不低于 --fail-on 的发现；2 用法或规则错误；3 无法读取，"
         "加 --strict 时部分内容无法读取也为 3。",
     ),
@@ -275,7 +275,10 @@ REPORTS: dict[str, tuple[str, str]] = {
     "help.commands.schema.tables": ("The tables and columns that rules can use.", "规则可用的表和列。"),
     "help.option.paths": ("Profiles to analyse.", "要分析的 profile。"),
     "help.option.form": ("What to write.", "输出格式。"),
-    "help.option.output": ("Write to this file instead of stdout.", "写入该文件而不是标准输出。"),
+    "help.option.output": (
+        "Write to this file instead of stdout; KIND=FILE writes another kind beside it (repeatable).",
+        "写入该文件而不是标准输出；KIND=FILE 另存为其他格式（可重复）。",
+    ),
     "help.option.lang": ("Language; auto follows the locale.", "语言；auto 按系统区域设置。"),
     "help.option.select": (
         "Only these rules; globs such as 'dispatch-*'.",
@@ -284,8 +287,8 @@ REPORTS: dict[str, tuple[str, str]] = {
     "help.option.ignore": ("Not these rules.", "不用这些规则。"),
     "help.option.rules": ("Also use the rules in this folder.", "同时使用该目录中的规则。"),
     "help.option.source_root": (
-        "Where the folder OLD of the training machine is here.",
-        "训练机上的目录 OLD 在本机的位置。",
+        "Where the folder OLD of the training machine is here, or a folder to search for the script.",
+        "训练机上的目录 OLD 在本机的位置，或用于查找脚本的目录。",
     ),
     "help.option.rank": ("Only these ranks.", "只分析这些卡。"),
     "help.option.step": ("Only these steps.", "只分析这些步。"),
