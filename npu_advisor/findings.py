@@ -107,7 +107,10 @@ class Replay(_Model):
 
 
 class Saving(_Model):
-    """What a fix saves per step. ``joint`` is its part when every finding shown is fixed too."""
+    """What a fix saves per step. ``joint`` is its part when every finding shown is fixed too.
+
+    ``per`` iteration: no steps were marked, and "step" stands for an iteration of the recorded loop.
+    """
 
     us_per_step: float
     low_us_per_step: float
@@ -115,6 +118,7 @@ class Saving(_Model):
     joint_us_per_step: float
     share: float
     basis: Basis
+    per: Literal["step", "iteration"] = "step"
     assumes: Text | None = None
 
 
@@ -124,6 +128,7 @@ class JointSaving(_Model):
     joint_us_per_step: float = 0.0
     share: float = 0.0
     basis: Basis = Basis.UPPER_BOUND
+    per: Literal["step", "iteration"] = "step"
 
 
 class CodeFrame(_Model):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from npu_advisor.base.frame import parse_frame
 from npu_advisor.base.intervals import Ints, Spans, empty, intersect, subtract, union
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Basis, Severity, Text, joined
-from npu_advisor.derive.iterations import per_step
+from npu_advisor.derive.iterations import per_step, unmarked
 from npu_advisor.engine.places import Roots, location
 from npu_advisor.engine.reach import carry
 from npu_advisor.engine.run import RawFinding, RawFix, RuleResult
@@ -94,7 +94,8 @@ def _together(
     bound_us, step_us = max(totals, default=(0.0, 0.0))
     us = min(replayed_us + bound_us, step_us) if replayed_us else bound_us
     basis = Basis.UPPER_BOUND if bound_us or not replayed_us else Basis.REPLAYED
-    return JointSaving(joint_us_per_step=us, share=us / step_us if step_us else 0.0, basis=basis)
+    per: Literal["step", "iteration"] = "iteration" if any(unmarked(profile) for profile, _ in results) else "step"
+    return JointSaving(joint_us_per_step=us, share=us / step_us if step_us else 0.0, basis=basis, per=per)
 
 
 def _worth(finding: Finding) -> tuple[int, float, float, str]:
@@ -273,6 +274,7 @@ def _saving(candidate: _Candidate, joint_us: float) -> Saving | None:
         joint_us_per_step=joint_us,
         share=us / step_us if step_us else 0.0,
         basis=Basis.UPPER_BOUND,
+        per="step" if unmarked(candidate.profile) is None else "iteration",
         assumes=joined(_bound(candidate.why_bound), per_iteration(candidate.profile)),
     )
 

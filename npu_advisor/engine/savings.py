@@ -226,6 +226,7 @@ def _price(replayer: Replayer, entries: list[_Entry], found: Savings) -> None:
                 joint_us_per_step=max(part, 0.0) / rounds,
                 share=max(us, 0.0) / step_us if step_us else 0.0,
                 basis=Basis.REPLAYED,
+                per="step" if unmarked(profile) is None else "iteration",
                 assumes=joined(_assumes(replayer), per_iteration(profile)),
             )
     # All or nothing: beside bounds, a joint figure would count the same time twice.

@@ -9,6 +9,8 @@ INFERENCE: dict[str, tuple[str, str]] = {
         "the rule is about training; this recording shows an inference loop",
         "该规则针对训练，此采集中是推理循环",
     ),
+    "ui.unit.step": ("the step", "单步"),
+    "ui.unit.iteration": ("an iteration", "单次迭代"),
     "saving.per_iteration": (
         "per iteration: the mean over {n} iterations, told from {how}",
         "按迭代计：{n} 次迭代的平均值，依据{how}划分",
