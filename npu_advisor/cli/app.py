@@ -19,7 +19,7 @@ from npu_advisor.cli.notices import error_text, usage_text
 from npu_advisor.cli.output import note
 
 PROGRAM = "npu-advisor"
-COMMANDS = ("rules", "schema")
+COMMANDS = ("rules", "schema", "watch")
 INTERRUPTED = 130
 KINDS = "terminal|json|sarif|markdown|github"
 # typer carries its own copy of click's exceptions or uses click's, depending on its version.
@@ -29,6 +29,8 @@ Paths = Annotated[list[str] | None, typer.Argument(metavar="PATH", show_default=
 Rules = Annotated[list[str] | None, typer.Option("--rules", metavar="DIR", show_default=False)]
 Select = Annotated[list[str] | None, typer.Option("--select", metavar="ID", show_default=False)]
 Ignore = Annotated[list[str] | None, typer.Option("--ignore", metavar="ID", show_default=False)]
+SourceRoot = Annotated[list[str] | None, typer.Option("--source-root", metavar="OLD=NEW|DIR", show_default=False)]
+FailOn = Annotated[str | None, typer.Option("--fail-on", metavar="high|medium|low|info", show_default=False)]
 LangOption = Annotated[str, typer.Option("--lang", metavar="en|zh|auto")]
 
 analysis = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
@@ -50,15 +52,11 @@ def analyze(
     select: Select = None,
     ignore: Ignore = None,
     rules: Rules = None,
-    source_root: Annotated[
-        list[str] | None, typer.Option("--source-root", metavar="OLD=NEW|DIR", show_default=False)
-    ] = None,
+    source_root: SourceRoot = None,
     rank: Annotated[list[int] | None, typer.Option("--rank", metavar="N", show_default=False)] = None,
     step: Annotated[list[int] | None, typer.Option("--step", metavar="N", show_default=False)] = None,
     show_all: Annotated[bool, typer.Option("--all", show_default=False)] = False,
-    fail_on: Annotated[
-        str | None, typer.Option("--fail-on", metavar="high|medium|low|info", show_default=False)
-    ] = None,
+    fail_on: FailOn = None,
     baseline: Annotated[str | None, typer.Option("--baseline", metavar="FILE", show_default=False)] = None,
     strict: Annotated[bool, typer.Option("--strict", show_default=False)] = False,
     parse: Annotated[bool, typer.Option("--parse", show_default=False)] = False,
@@ -91,6 +89,34 @@ def analyze(
             strict=strict,
             parse=parse,
             quiet=quiet,
+        )
+    )
+
+
+@commands.command("watch")
+def watch(
+    folder: Annotated[str, typer.Argument(metavar="DIR")],
+    forms: Annotated[list[str] | None, typer.Option("--format", "-f", metavar="KIND", show_default=False)] = None,
+    once: Annotated[bool, typer.Option("--once", show_default=False)] = False,
+    timeout: Annotated[float, typer.Option("--timeout", metavar="SECONDS")] = 0.0,
+    fail_on: FailOn = None,
+    rules: Rules = None,
+    source_root: SourceRoot = None,
+    lang: LangOption = "auto",
+) -> int:
+    """Analyse profiles as they appear."""
+    from npu_advisor.cli import watch as command
+
+    return command.watch(
+        command.Watch(
+            folder=folder,
+            forms=tuple(forms or command.Watch.forms),
+            once=once,
+            timeout=timeout,
+            lang=lang,
+            rules=tuple(rules or ()),
+            source_root=tuple(source_root or ()),
+            fail_on=fail_on,
         )
     )
 

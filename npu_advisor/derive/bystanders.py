@@ -17,8 +17,8 @@ from npu_advisor.base.frame import Frame, is_user_path, is_user_relative, parse_
 from npu_advisor.base.intervals import Ints, Mask, Spans, covered, union
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
+from npu_advisor.graph.named import STEP_MARK
 from npu_advisor.graph.nesting import nesting_of
-from npu_advisor.graph.source import STEP_MARK
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.table import Table
 

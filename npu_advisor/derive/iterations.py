@@ -19,6 +19,7 @@ import numpy as np
 from npu_advisor.base.intervals import Ints, Mask, covered, subtract, union
 from npu_advisor.derive.cuts import Kernels, by_graphs, by_repeats, by_scopes, first_dims, most_common
 from npu_advisor.derive.work import work_of
+from npu_advisor.graph.named import starting
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.table import Table
 
@@ -161,8 +162,7 @@ def _tokens(profile: Profile, kernels: Kernels, starts: Ints) -> Ints:
 def _phase(profile: Profile, kernels: Kernels, starts: Ints, windows: _Windows, tokens: Ints) -> Any:
     """``capture``, ``prefill`` (a prompt is read, alone or beside decoding) or ``decode``."""
     apis = profile.table("apis")
-    rows = np.array([str(name).startswith(CAPTURE_CALLS) for name in apis["name"].categories] + [False], dtype=bool)
-    at = np.sort(apis["start_ns"][rows[apis["name"].codes]])
+    at = np.sort(apis["start_ns"][starting(apis, CAPTURE_CALLS)])
     low = np.searchsorted(at, windows.before)
     capture = np.searchsorted(at, windows.end) > low
     prompt = np.maximum.reduceat(kernels.named("PromptFlashAttention").astype(np.int64), starts) > 0

@@ -8,6 +8,7 @@ import numpy as np
 
 from npu_advisor.base.intervals import Ints, Mask
 from npu_advisor.derive.work import GRAPH_LAUNCHES, work_of
+from npu_advisor.graph.named import starting
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.table import Table
 
@@ -52,8 +53,7 @@ def graph_updates(profile: Profile) -> Table:
 
 def _called(apis: Table, names: tuple[str, ...]) -> Ints:
     """Rows of the calls whose name starts so, in time order."""
-    match = np.array([*(str(name).startswith(names) for name in apis["name"].categories), False], dtype=bool)
-    rows = np.flatnonzero(match[apis["name"].codes])
+    rows = np.flatnonzero(starting(apis, names))
     return rows[np.argsort(apis["start_ns"][rows], kind="stable")]
 
 

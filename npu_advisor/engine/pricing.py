@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from npu_advisor.base.frame import parse_frame
-from npu_advisor.base.intervals import Ints, Spans, empty, intersect, subtract, union
+from npu_advisor.base.intervals import Floats, Ints, Spans, empty, intersect, subtract, union
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Basis, Severity, Text, joined
 from npu_advisor.derive.iterations import per_step, unmarked
@@ -28,8 +27,6 @@ from npu_advisor.engine.stages import below
 from npu_advisor.findings import Finding, JointSaving, Link, Replay, Saving
 from npu_advisor.graph.build import EventGraph, event_graph
 from npu_advisor.model.profile import Profile
-
-Floats = npt.NDArray[np.float64]
 
 
 class Priced(NamedTuple):

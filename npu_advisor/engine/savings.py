@@ -13,14 +13,13 @@ from functools import partial
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints
+from npu_advisor.base.intervals import Floats, Ints
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Basis, Text, joined
 from npu_advisor.derive.iterations import per_step, unmarked
 from npu_advisor.engine.run import RawFinding, RawFix, RuleResult, guarded
 from npu_advisor.findings import Replay, Saving
 from npu_advisor.graph.replay import Edit, Replayer, Variants, merge
-from npu_advisor.graph.replay.context import Floats
 from npu_advisor.graph.replay.ranks import like_the_others, same_rows
 from npu_advisor.graph.replay.solve import CycleError
 from npu_advisor.model.profile import Profile

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, Mask, Spans, intersect, latest_open, subtract, union
+from npu_advisor.graph.named import starting
 from npu_advisor.graph.steps import idle_spans
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.schema import IDLE_OWNERS as OWNERS
@@ -80,15 +81,6 @@ def idle(profile: Profile) -> Table:
     return _table(profile, parts)
 
 
-def _named(table: Table, names: tuple[str, ...], exact: str = "") -> Ints:
-    """Rows whose name starts with one of ``names`` or is ``exact``."""
-    values = table["name"]
-    if not len(table):
-        return np.zeros(0, dtype=np.int64)
-    match = np.array([str(name).startswith(names) or str(name) == exact for name in values.categories], dtype=bool)
-    return np.flatnonzero((values.codes >= 0) & match[values.codes]) if len(match) else np.zeros(0, dtype=np.int64)
-
-
 def _causes(profile: Profile) -> _Causes:
     apis, ops, gcs = profile.table("apis"), profile.table("ops"), profile.table("gcs")
     sources: list[tuple[str, Table, Ints, Ints]] = [("gc", gcs, np.arange(len(gcs)), np.full(len(gcs), -1))]
@@ -97,12 +89,12 @@ def _causes(profile: Profile) -> _Causes:
         ("compile", COMPILE_CALLS, ""),
         ("sync", SYNC_CALLS, BLOCKING_COPY),
     ):
-        rows = _named(apis, names, exact)
+        rows = np.flatnonzero(starting(apis, names, exact))
         sources.append((owner, apis, rows, apis["op"][rows]))
     if not len(apis):
-        rows = _named(ops, SYNC_OPS)
+        rows = np.flatnonzero(starting(ops, SYNC_OPS))
         sources.append(("sync", ops, rows, rows))
-    rows = _named(ops, DATA_OPS)
+    rows = np.flatnonzero(starting(ops, DATA_OPS))
     sources.append(("data", ops, rows, rows))
     return _Causes(
         np.concatenate([np.full(len(rows), OWNERS.index(owner)) for owner, _, rows, _ in sources]),
@@ -208,16 +200,14 @@ def _orders_replay(profile: Profile, api: Ints) -> Mask:
     A replay must not overtake the update of its arguments, so such a wait is there on purpose.
     """
     apis, ops = profile.table("apis"), profile.table("ops")
-    replays = np.zeros(len(apis) + 1, dtype=bool)
-    replays[_named(apis, REPLAY_CALLS)] = True
+    replays = np.append(starting(apis, REPLAY_CALLS), False)
     if not replays.any():
         return np.zeros(len(api), dtype=bool)
     order = np.lexsort((apis["start_ns"], apis["track"]))
     following = np.full(len(apis) + 1, -1, dtype=np.int64)
     same_thread = np.diff(apis["track"][order]) == 0
     following[order[:-1][same_thread]] = order[1:][same_thread]
-    for_data = np.zeros(len(ops) + 1, dtype=bool)
-    for_data[_named(ops, _DATA_SPACES)] = True
+    for_data = np.append(starting(ops, _DATA_SPACES), False)
     result: Mask = (api >= 0) & replays[following[api]] & ~for_data[np.append(apis["op"], -1)[api]]
     return result
 

@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 
 from npu_advisor.base.frame import is_user_relative, parse_frame, split_stack, user_frame
-from npu_advisor.base.intervals import Ints, Mask
+from npu_advisor.base.intervals import Ints
+from npu_advisor.graph.named import STEP_MARK, starting
 from npu_advisor.graph.nesting import Nesting, nesting_of
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.table import Table
 
 HOW = ("own", "ancestor", "forward", "sibling", "python", "backward")
-STEP_MARK = "ProfilerStep#"
 ENGINE_MARK = "autograd::engine::evaluate_function"
 BACKWARD_FRAMES = ("torch/_tensor.py", "torch/autograd/__init__.py")
 
@@ -114,7 +114,7 @@ def _of_ops(profile: Profile, ops: Table, tree: Nesting, lines: _Lines) -> tuple
     forward = ops["forward"]
     partner = np.where(forward >= 0, number[np.maximum(forward, 0)], -1)
     sibling = np.full(len(ops), -1, dtype=np.int64)
-    engine = _is(ops, ENGINE_MARK)
+    engine = starting(ops, ENGINE_MARK)
     child = np.flatnonzero((partner >= 0) & (tree.parent >= 0) & engine[np.maximum(tree.parent, 0)])
     sibling[tree.parent[child][::-1]] = partner[child][::-1]
     for label, found in (
@@ -127,14 +127,6 @@ def _of_ops(profile: Profile, ops: Table, tree: Nesting, lines: _Lines) -> tuple
     return number, how
 
 
-def _is(ops: Table, prefix: str) -> Mask:
-    names = ops["name"]
-    if not len(names.categories):
-        return np.zeros(len(ops), dtype=bool)
-    match = np.array([str(name).startswith(prefix) for name in names.categories])
-    return np.asarray((names.codes >= 0) & match[names.codes])
-
-
 def _own_lines(ops: Table, lines: _Lines) -> Ints:
     """The line of each op's own stack; looked up once per distinct stack."""
     stacks = ops["stack"]
@@ -143,7 +135,7 @@ def _own_lines(ops: Table, lines: _Lines) -> Ints:
         frame = user_frame(stack)
         if frame is not None:
             per_stack[index] = lines.number(str(frame))
-    return np.where(_is(ops, STEP_MARK), -1, per_stack[stacks.codes])
+    return np.where(starting(ops, STEP_MARK), -1, per_stack[stacks.codes])
 
 
 def _running(profile: Profile, ops: Table, lines: _Lines) -> Ints:

@@ -90,21 +90,56 @@ class Run:
             row |= {"kind": kinds.get(name, "copy"), "task_type": name}
         self.rows[kind].append(row)
 
-    def sync(self, *, own: float = 6, python: float = 20, late: float = 8) -> None:
-        """A blocking read on the main thread."""
-        start = self.now[MAIN] + python
+    def sync(
+        self,
+        *,
+        own: float = 6,
+        python: float = 20,
+        late: float = 8,
+        call: str = "aclrtSynchronizeStream",
+        drained: float = -1000.0,
+    ) -> None:
+        """A blocking ``call`` on the main thread, below an op; it is not made before ``drained``."""
+        begin = self.now[MAIN] + python
+        start = max(begin, drained)
         end = max(start + own, max(self.free.values(), default=-1000.0) + late)
-        self.rows["ops"].append({"name": "aten::item", "at": start - 2, "us": end - start + 4, "track": MAIN})
-        self.rows["apis"].append(
-            {"name": "aclrtSynchronizeStream", "level": "acl", "at": start, "us": end - start, "track": MAIN_CALLS}
-        )
+        self.rows["ops"].append({"name": "aten::item", "at": begin - 2, "us": end - begin + 4, "track": MAIN})
+        self.rows["apis"].append({"name": call, "level": "acl", "at": start, "us": end - start, "track": MAIN_CALLS})
         self.now[MAIN] = end + 3
+
+    def direct(self, name: str, us: float, *, python: float = 20) -> None:
+        """An op that launches its kernel itself, without the queue."""
+        self.number += 1
+        start = self.now[MAIN] + python
+        launch = start + 8
+        at = max(launch + LATENCY, self.free.get(STREAM, -1000.0) + GAP)
+        self.free[STREAM] = at + us
+        self.now[MAIN] = launch + 6
+        self.rows["ops"].append({"name": name, "at": start, "us": self.now[MAIN] - start, "track": MAIN})
+        self.rows["apis"].append(
+            {"name": "aclnnLaunch", "level": "node", "at": launch - 1, "us": 4, "track": MAIN_CALLS}
+        )
+        self.task("kernels", name, at, us, STREAM)
+        self.rows["flow_points"] += arrow("HostToDevice", self.number, (MAIN_CALLS, launch), (STREAM, at))
+
+    def release(self, record: float) -> None:
+        """An EVENT_WAIT on the compute stream that the EVENT_RECORD over at ``record`` releases; the slice of a wait
+        that blocks is cut to its last 20 ns."""
+        self.op("EVENT_WAIT", 0, kind="tasks")
+        wait = self.rows["tasks"][-1]
+        end = max(wait["at"], record + 0.5)
+        if end > wait["at"]:
+            wait |= {"at": end - 0.02, "us": 0.02}
+            self.rows["flow_points"][-1]["at"] = end - 0.02
+        self.free[STREAM] = end
+
+    def end(self) -> float:
+        """When everything was over."""
+        return max(self.now[MAIN] + 10, *self.now.values(), *self.free.values(), self.queue_free)
 
     def profile(self) -> Profile:
         """What a profiler would have kept of it."""
-        end = max([*self.now.values(), *self.free.values()])
         self.rows["ops"].append({"name": "ProfilerStep#1", "at": -5, "us": self.now[MAIN] + 5 + 10, "track": MAIN})
-        del end
         return profile(self.rank, tracks=TRACKS, **{name: rows for name, rows in self.rows.items() if rows})
 
     def replayer(self) -> Replayer:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from replay_kit import BACKWARD, HCCL, LATENCY, MAIN, SECOND, Run, named, saved, without
+from replay_scenarios import SCENARIOS
 
 from npu_advisor.graph.replay import Replayer
 from npu_advisor.graph.replay.arrays import (
@@ -16,6 +17,7 @@ from npu_advisor.graph.replay.arrays import (
     EVENT,
     FORK,
     HOST,
+    KINDS,
     LANE,
     LAUNCH,
     QUEUE,
@@ -135,6 +137,7 @@ def full_stream() -> Replayer:
     return run.replayer()
 
 
+FULL = SCENARIOS["a long entry before a full stream"]
 CASES: dict[str, tuple[Callable[[], Replayer], Callable[[Replayer], float], float, tuple[int, ...]]] = {
     "Python on the way to the last kernel": (
         host_bound,
@@ -186,10 +189,22 @@ CASES: dict[str, tuple[Callable[[], Replayer], Callable[[Replayer], float], floa
 }
 
 
+CASES["a long entry before a full stream"] = (
+    FULL.replayer,
+    lambda r: r.price(FULL.edit(r)) / 1000.0,
+    FULL.truth,
+    (DEPTH,),
+)
+
+
 def cut_from(replayer: Replayer) -> int:
     """The beginning of the long silence before the third op of the backward thread."""
     ops = replayer.profiles[0].table("ops")
     return int(ops["end_ns"][named(replayer, "Grad1", "ops")[0]]) + 10_000
+
+
+def test_no_kind_of_edge_is_left_out() -> None:
+    assert {kind for case in CASES.values() for kind in case[3]} == set(range(len(KINDS)))
 
 
 @pytest.mark.parametrize("case", CASES)

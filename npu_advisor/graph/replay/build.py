@@ -86,8 +86,8 @@ def _rank(
     device = build_device(builder, profile, number, tasks, host, lane + len(host.lanes))
     own = waits.sync_waits(builder, profile, tasks, syncs, host, device)
     changed = [(host.sync_edge[host.sync_edge >= 0], own[host.sync_edge >= 0])]
-    told, _ = event_waits(builder, tasks, device)
-    _, _, waiting = waits.domain_waits(builder, profile, tasks, device)
+    told = event_waits(builder, tasks, device)
+    waiting = waits.domain_waits(builder, profile, tasks, device)
     waits.inferred_waits(builder, tasks, device, np.concatenate((told, waiting)))
     changed += _direct_calls(builder, profile, tasks, syncs, host, device)
     limits, stretched = full_queues(builder, profile, tasks, host, device)

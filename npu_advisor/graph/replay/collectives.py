@@ -46,25 +46,24 @@ def join(
 ) -> tuple[Ints, list[dict[int, int]]]:
     """Edges start on every rank -> end on this rank; returns the edges they replace and each rank's transit by task.
 
-    The last rank to come waits for nobody, so its duration is the transit; the common end ties the ranks' clocks.
+    The node between holds the last start, on the first member's clock.
     """
     replaced: list[int] = []
     transit: list[dict[int, int]] = [{} for _ in tasks]
     if not groups:
         return np.zeros(0, dtype=np.int64), transit
-    ends = [[int(tasks[rank].end[task]) for rank, task in group] for group in groups]
-    lengths = [min(int(tasks[rank].end[task] - tasks[rank].start[task]) for rank, task in group) for group in groups]
+    offsets = [_offsets(tasks, group) for group in groups]
+    lengths = [_transit(tasks, group) for group in groups]
     last = [
-        max(int(tasks[rank].start[task]) - end + own[0] for (rank, task), end in zip(group, own, strict=True))
-        for group, own in zip(groups, ends, strict=True)
+        max(int(tasks[rank].start[task]) - offset for (rank, task), offset in zip(group, own, strict=True))
+        for group, own in zip(groups, offsets, strict=True)
     ]
     nodes = builder.nodes(np.array(last, dtype=np.int64) - builder.origin, -1).tolist()
     into: list[tuple[int, int, int]] = []
     out: list[tuple[int, int, int]] = []
     places: list[Member] = []
-    for group, own, length, node in zip(groups, ends, lengths, nodes, strict=True):
-        for (rank, task), end in zip(group, own, strict=True):
-            offset = end - own[0]
+    for group, own, length, node in zip(groups, offsets, lengths, nodes, strict=True):
+        for (rank, task), offset in zip(group, own, strict=True):
             into.append((int(lanes[rank].task_start[task]), node, -offset))
             out.append((node, int(lanes[rank].task_end[task]), length + offset))
             places.append((rank, task))
@@ -77,3 +76,14 @@ def join(
         replaced.append(int(lanes[rank].run[task]))
         lanes[rank].run[task] = edge
     return np.array(replaced, dtype=np.int64), transit
+
+
+def _transit(tasks: Sequence[Tasks], group: list[Member]) -> int:
+    """The shortest duration of a collective on any rank: the last to come waits for nobody."""
+    return min(int(tasks[rank].end[task] - tasks[rank].start[task]) for rank, task in group)
+
+
+def _offsets(tasks: Sequence[Tasks], group: list[Member]) -> list[int]:
+    """How far each member's clock is ahead of the first one's: all ranks leave a collective together."""
+    ends = [int(tasks[rank].end[task]) for rank, task in group]
+    return [end - ends[0] for end in ends]

@@ -5,16 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from npu_advisor.base.intervals import Ints, Mask
+from npu_advisor.base.intervals import Ints
+from npu_advisor.graph.named import WRAPPERS, starting
 from npu_advisor.graph.replay.edits import Edit, Editor
 from npu_advisor.graph.replay.tasks import COMM, COPY, KERNEL
-from npu_advisor.model.table import Table
-
-Floats = npt.NDArray[np.float64]
-# Ops that hold others but are no call of the user's code by themselves.
-WRAPPERS = ("ProfilerStep#", "Optimizer.", "DistributedDataParallel.", "nn.Module:")
 
 
 class Variants(NamedTuple):
@@ -28,14 +23,6 @@ class Variants(NamedTuple):
 def same(edit: Edit) -> Variants:
     """A fix without a range."""
     return Variants(edit, edit, edit)
-
-
-def starting(table: Table, starts: tuple[str, ...]) -> Mask:
-    """Which rows' names start with one of ``starts``."""
-    names = table["name"]
-    match = np.array([str(name).startswith(starts) for name in names.categories] + [False], dtype=bool)
-    found: Mask = match[names.codes]
-    return found
 
 
 class Context:

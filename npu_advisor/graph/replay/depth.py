@@ -23,7 +23,8 @@ from npu_advisor.model.profile import Profile
 STRETCHED, TIMES = 10 * US, 3
 # Depths tried around the highest count of outstanding entries.
 NEIGHBOURS, DEEP = 4, 100
-ENOUGH, LONG = 5, 300 * US
+# So many stretched calls tell the depth, or one that is this long.
+CALLS, LONG = 5, 300 * US
 
 
 class Limit(NamedTuple):
@@ -78,18 +79,19 @@ def full_queues(
 def _limit(builder: Builder, done: Ints, end: Ints, call: Ints, into: Callable[[int, int], int]) -> Found | None:
     """The limit of one lane: entries in issue order, done at ``end``; ``into`` gives the edge that a call takes."""
     edge = np.array([into(node, -1) for node in call.tolist()], dtype=np.int64)
-    if (edge >= 0).sum() <= ENOUGH:
+    if (edge >= 0).sum() <= CALLS:
         return None
     length = np.where(edge >= 0, builder.span(np.maximum(edge, 0)), 0)
-    # On a full stream most calls wait, so the usual length is that of the short ones.
-    usual = int(np.percentile(length[edge >= 0], 10))
-    stretched = np.flatnonzero((length > STRETCHED) & (length > TIMES * usual))
     at = builder.recorded(call) + builder.origin
     outstanding = np.arange(len(call)) - np.searchsorted(np.maximum.accumulate(end), at, side="right")
     highest = int(outstanding.max(initial=0))
     reach = NEIGHBOURS + highest // DEEP
+    # Where the queue is full all along, every call waits: then only the shortest tells what a call takes by itself.
+    free = length[(edge >= 0) & (outstanding < highest - reach)]
+    usual = int(np.median(free)) if len(free) >= CALLS else int(length[edge >= 0].min())
+    stretched = np.flatnonzero((length > STRETCHED) & (length > TIMES * usual))
     near = stretched[outstanding[stretched] >= highest - reach]
-    if highest < NEIGHBOURS or not (len(near) >= ENOUGH or (length[near] > LONG).any()):
+    if highest < NEIGHBOURS or not (len(near) >= CALLS or (length[near] > LONG).any()):
         return None
     depth = _depth(at, end, near, highest, reach)
     if depth is None:
@@ -110,7 +112,7 @@ def _depth(at: Ints, end: Ints, calls: Ints, highest: int, reach: int) -> int | 
     spread = {}
     for depth in (tried.start - 1, *tried, tried.stop):
         mine = calls[(calls >= depth)] if depth > 0 else calls[:0]
-        if len(mine) >= ENOUGH:
+        if len(mine) >= CALLS:
             spread[depth] = float(np.subtract(*np.percentile(at[mine] - end[mine - depth], (90, 10))))
     sharp = [
         depth
@@ -120,7 +122,7 @@ def _depth(at: Ints, end: Ints, calls: Ints, highest: int, reach: int) -> int | 
     ]
     if sharp:
         return min(sharp, key=lambda depth: spread[depth])
-    if len(calls) >= ENOUGH:
+    if len(calls) >= CALLS:
         return None
     # One long stall at the highest count: the entry that ended last before the call went on.
     last = int(calls[-1])

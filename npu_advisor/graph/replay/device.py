@@ -9,15 +9,21 @@ import numpy as np
 from npu_advisor.base.intervals import Ints, Mask
 from npu_advisor.graph.replay.arrays import CALL, EVENT, LANE, LAUNCH, QUEUE, STREAM, TASK, Builder
 from npu_advisor.graph.replay.host import HostLanes
-from npu_advisor.graph.replay.stats import CLEAR, CLOCKS, US, launch_latency, per_class
+from npu_advisor.graph.replay.stats import CLEAR, CLOCKS, US, launch_latency, median, per_class
 from npu_advisor.graph.replay.tasks import COMM, COPY, EVENT_WAIT, KERNEL, OTHER, RECORD, Tasks
 from npu_advisor.model.profile import Profile
 
 # Rows of one stream overlap by a little where clocks round; beyond this the task ran in parallel.
 OVERLAP, OVERLAP_SHARE = 2 * US, 0.1
+# Ends and starts that touch may be written down this far apart, the wrong way round.
+ROUNDING = 2 * US
+# From one Dequeue to the next, and from an Enqueue to its Dequeue, where too few show it.
+NEXT_ENTRY, TO_DEQUEUE = 5 * US, 10 * US
 # A record releases a wait within this time.
 RELEASE = 1500
 EXACT = 3 * US
+# What lies between two tasks of a stream where too few show it.
+USUAL_GAP = 2 * US
 # A wait is for one of the records issued last before it.
 RECENT = 512
 
@@ -109,12 +115,12 @@ def _pops(
     ready = np.where(known, pushed[np.maximum(push, 0)] if len(pushed) else 0, 0)
     gap = start[1:] - end[:-1]
     waiting = known[1:] & (ready[1:] + CLEAR <= end[:-1])
-    usual = int(per_class(gap, waiting, np.zeros(len(gap), dtype=np.int64), 5 * US)[0]) if len(gap) else 0
+    usual = int(per_class(gap, waiting, np.zeros(len(gap), dtype=np.int64), NEXT_ENTRY)[0]) if len(gap) else 0
     before = np.concatenate(([np.iinfo(np.int64).min // 2], end[:-1]))
-    idle = known & (before + 2 * US <= ready)
+    idle = known & (before + ROUNDING <= ready)
     delay = start - ready
     pop = (
-        int(per_class(delay[known], idle[known], np.zeros(int(known.sum()), dtype=np.int64), 10 * US)[0])
+        int(per_class(delay[known], idle[known], np.zeros(int(known.sum()), dtype=np.int64), TO_DEQUEUE)[0])
         if known.any()
         else 0
     )
@@ -217,11 +223,12 @@ def _stream_weights(tasks: Tasks, launched: Mask, previous: Ints, before: Ints, 
 
 
 def _usual_gap(gap: Ints, queued: Mask) -> int:
-    return int(np.median(gap[queued])) if queued.any() else 2 * US
+    # One or two of them may have waited for another stream.
+    return median(gap[queued], USUAL_GAP)
 
 
-def event_waits(builder: Builder, tasks: Tasks, found: DeviceLanes) -> tuple[Ints, Ints]:
-    """EVENT_RECORD end -> EVENT_WAIT end; returns (wait, record) task positions.
+def event_waits(builder: Builder, tasks: Tasks, found: DeviceLanes) -> Ints:
+    """EVENT_RECORD end -> EVENT_WAIT end; returns the positions of the waits.
 
     Issue order first: the record is on another stream, issued before the wait and over before the wait ends. Among
     those, if the wait blocked, the latest issued that ends with it (else the nearest); if not, the latest issued.
@@ -234,7 +241,7 @@ def event_waits(builder: Builder, tasks: Tasks, found: DeviceLanes) -> tuple[Int
         high = int(np.searchsorted(issued, tasks.issue[wait]))
         near = np.arange(max(high - RECENT, 0), high)
         late = tasks.end[wait] - ends[near]
-        fits = (lanes[near] != tasks.lane[wait]) & (late >= -2 * US)
+        fits = (lanes[near] != tasks.lane[wait]) & (late >= -ROUNDING)
         near, late = near[fits], np.abs(late[fits])
         if tasks.end[wait] > found.ready[wait] + EXACT:
             # It blocked: what released it ended with it.
@@ -245,4 +252,4 @@ def event_waits(builder: Builder, tasks: Tasks, found: DeviceLanes) -> tuple[Int
     matched, record = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     weight = np.clip(tasks.end[matched] - tasks.end[record], 0, RELEASE)
     builder.link(found.task_end[record], found.task_end[matched], weight, EVENT)
-    return matched, record
+    return matched

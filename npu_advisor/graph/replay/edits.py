@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, Mask, covered, union
-from npu_advisor.graph.replay.arrays import DROPPED, SYNC, WAIT, Net
+from npu_advisor.graph.replay.arrays import DROPPED, LANE, SYNC, WAIT, Net
 from npu_advisor.graph.replay.build import Graph
 from npu_advisor.graph.replay.gates import Calibrated
 
@@ -93,6 +93,8 @@ class Editor:
         self._entry_end[device.dequeue_end[device.dequeue_end >= 0]] = True
         self._sync_edges = np.flatnonzero(net.kind == SYNC)
         self._wait_edges = np.flatnonzero(net.kind == WAIT)
+        calls = np.concatenate((self.rank.host.sync_start, self.rank.host.direct))
+        self._drain_edges = np.flatnonzero((net.kind == LANE) & np.isin(net.dst, calls))
         ops = self.rank.profile.table("ops")
         self._borders = {
             int(track): np.unique(
@@ -181,6 +183,7 @@ class Editor:
                 self.cut(track, begin, end),
                 self.remove_dequeues(popped, moved=moved),
                 self.remove_tasks(direct, moved=moved),
+                self._not_drained(host.direct[direct]),
                 self.no_wait(track, start, end),
             ]
         )
@@ -202,11 +205,16 @@ class Editor:
         return Edit(cut=(np.full(len(low), lane, dtype=np.int64), low - self.origin, high - self.origin))
 
     def no_wait(self, track: int, low: Ints, high: Ints) -> Edit:
-        """Syncs inside these stretches return at once."""
+        """Syncs inside these stretches neither wait for the queue to run empty nor for the device."""
         syncs, spans = self.rank.syncs, union(low, high)
         rows = np.flatnonzero((syncs.thread == track) & _within(spans.start, spans.end, syncs.start))
         ends = self.rank.host.sync_end[rows]
-        return Edit(drop=self._sync_edges[np.isin(self.graph.net.dst[self._sync_edges], ends)])
+        at_once = Edit(drop=self._sync_edges[np.isin(self.graph.net.dst[self._sync_edges], ends)])
+        return merge([at_once, self._not_drained(self.rank.host.sync_start[rows])])
+
+    def _not_drained(self, calls: Ints) -> Edit:
+        """Direct calls (host nodes) that no longer wait until the queue has run empty: that wait goes with them."""
+        return Edit(drop=self._drain_edges[np.isin(self.graph.net.dst[self._drain_edges], calls)])
 
     def run(self, tasks: Ints, ns: Ints) -> Edit:
         """Tasks run at most ``ns``."""

@@ -6,7 +6,8 @@ import numpy as np
 
 from npu_advisor.base.intervals import Ints, Mask
 from npu_advisor.graph.idle import COMPILE_CALLS, DATA_OPS
-from npu_advisor.graph.replay.context import Context, Variants, same, starting
+from npu_advisor.graph.named import OPTIMIZER_STEP, starting
+from npu_advisor.graph.replay.context import Context, Variants, same
 from npu_advisor.graph.replay.edits import Edit, merge
 from npu_advisor.graph.replay.host import main_thread
 from npu_advisor.graph.replay.tasks import COMM, COPY
@@ -174,7 +175,7 @@ def _with_sync(at: Context, units: Ints) -> Mask:
 
 def _below_optimizer(at: Context, ops: Ints) -> Mask:
     """Whether each op lies in an optimizer step, which has a fix of its own."""
-    return _under(at, starting(at.ops, ("Optimizer.step#",)), ops)
+    return _under(at, starting(at.ops, OPTIMIZER_STEP), ops)
 
 
 def _usual_python(at: Context, units: Ints) -> Edit:

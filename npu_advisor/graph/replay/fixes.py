@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints
+from npu_advisor.base.intervals import Floats, Ints
 from npu_advisor.graph.replay import fix_comm, fix_host, fix_optimizer
-from npu_advisor.graph.replay.context import Context, Floats, Variants, same
+from npu_advisor.graph.replay.context import Context, Variants, same
 from npu_advisor.graph.replay.edits import Editor, merge
 
 

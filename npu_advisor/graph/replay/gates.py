@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, Spans, covered, union
+from npu_advisor.graph.named import STEP_MARK, starting
 from npu_advisor.graph.replay.arrays import DROPPED, FORK, HOST, LAUNCH, SYNC_FREE
 from npu_advisor.graph.replay.build import Graph
 from npu_advisor.graph.replay.stats import US
@@ -14,7 +15,6 @@ from npu_advisor.graph.replay.stats import US
 # What an edge of a kind may hold before it counts as an anchor; of other kinds only their residual can.
 _LEAST = {HOST: 300 * US, FORK: 300 * US, SYNC_FREE: 100 * US, LAUNCH: 50 * US}
 RESIDUAL = 50 * US
-_WRAPPERS = ("ProfilerStep#",)
 
 
 class Calibrated(NamedTuple):
@@ -126,8 +126,8 @@ def _covers(graph: Graph) -> dict[int, Spans]:
     found = {}
     for rank in graph.ranks:
         ops = rank.profile.table("ops")
-        inner = np.array([not str(name).startswith(_WRAPPERS) for name in ops["name"].categories] + [True])
+        inner = ~starting(ops, STEP_MARK)
         for thread, lane in rank.host.lanes.items():
-            rows = np.flatnonzero((ops["track"] == thread) & inner[ops["name"].codes])
+            rows = np.flatnonzero((ops["track"] == thread) & inner)
             found[lane] = union(ops["start_ns"][rows] - graph.origin, ops["end_ns"][rows] - graph.origin)
     return found

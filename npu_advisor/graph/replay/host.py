@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, Mask, Spans, union
+from npu_advisor.graph.named import STEP_MARK, starting
 from npu_advisor.graph.replay.arrays import FORK, HOST, SYNC_FREE, Builder
 from npu_advisor.graph.replay.syncs import Syncs
 from npu_advisor.graph.replay.tasks import Tasks
@@ -89,8 +90,7 @@ def main_thread(profile: Profile) -> int:
     ops = profile.table("ops")
     if not len(ops):
         return -1
-    marks = np.array([str(name).startswith("ProfilerStep#") for name in ops["name"].categories] + [False])
-    rows = np.flatnonzero(marks[ops["name"].codes])
+    rows = np.flatnonzero(starting(ops, STEP_MARK))
     tracks = ops["track"][rows] if len(rows) else ops["track"]
     values, counts = np.unique(tracks, return_counts=True)
     return int(values[np.argmax(counts)])
@@ -107,8 +107,7 @@ def _items(profile: Profile, tasks: Tasks, direct: Ints, syncs: Syncs) -> _Items
     ]
     main = main_thread(profile)
     if main >= 0:
-        marks = np.array([str(name).startswith("ProfilerStep#") for name in ops["name"].categories] + [False])
-        rows = np.flatnonzero(marks[ops["name"].codes])
+        rows = np.flatnonzero(starting(ops, STEP_MARK))
         mine = np.flatnonzero(ops["track"] == main)
         at = np.concatenate(
             [ops["start_ns"][rows], ops["end_ns"][rows], [ops["start_ns"][mine].min(), ops["end_ns"][mine].max()]]
@@ -129,10 +128,34 @@ def _items(profile: Profile, tasks: Tasks, direct: Ints, syncs: Syncs) -> _Items
     return _Items(*(column[order] for column in columns))
 
 
+class _Lane(NamedTuple):
+    """One thread's nodes in time order: their recorded times, the item behind each, whether it is that item's end."""
+
+    node: Ints
+    at: Ints
+    owner: Ints
+    closes: Mask
+
+
 def _lane(builder: Builder, rank: int, items: _Items, lane: int, found: HostLanes, cuts: Ints) -> tuple[Ints, Ints]:
     """One thread's nodes and the edges along it, except over the stretches that begin at a time in ``cuts``."""
-    order = np.lexsort((items.end, items.start))
-    items = items.take(order)
+    items = items.take(np.lexsort((items.end, items.start)))
+    own = _points(builder, rank, items, found)
+    linked = ~(np.isin(own.at[:-1], cuts) & (own.at[1:] > own.at[:-1]))
+    is_sync = own.closes[1:] & (items.what[own.owner[1:]] == SYNC)
+    edges = np.full(len(own.at), -1, dtype=np.int64)
+    for chosen, kind in ((linked & ~is_sync, HOST), (linked & is_sync, SYNC_FREE)):
+        rows = np.flatnonzero(chosen)
+        apart = own.at[rows + 1] - own.at[rows]
+        edges[rows + 1] = builder.link(own.node[rows], own.node[rows + 1], apart, kind, lane)
+    rows = np.flatnonzero(is_sync & linked) + 1
+    found.sync_edge[items.row[own.owner[rows]]] = edges[rows]
+    found.into.update(zip(own.node.tolist(), edges.tolist(), strict=True))
+    return own.at, own.node
+
+
+def _points(builder: Builder, rank: int, items: _Items, found: HostLanes) -> _Lane:
+    """The nodes of one thread's items (in time order), entered into ``found``."""
     # A thread does one thing at a time: what seems to last into the next Enqueue or sync ended before it.
     long = np.flatnonzero((items.what == ENQUEUE) | (items.what == SYNC))
     end = items.end.copy()
@@ -145,24 +168,17 @@ def _lane(builder: Builder, rank: int, items: _Items, lane: int, found: HostLane
     node_of = np.empty(len(at), dtype=np.int64)
     node_of[order] = nodes
     starts, ends = node_of[: len(items.start)], node_of[len(items.start) :]
-    for what, name in ((ENQUEUE, "enqueue"), (SYNC, "sync")):
+    for what, start_of, end_of in (
+        (ENQUEUE, found.enqueue_start, found.enqueue_end),
+        (SYNC, found.sync_start, found.sync_end),
+    ):
         mine = np.flatnonzero(items.what == what)
-        getattr(found, f"{name}_start")[items.row[mine]] = starts[mine]
+        start_of[items.row[mine]] = starts[mine]
         mine = np.flatnonzero(items.what[long] == what)
-        getattr(found, f"{name}_end")[items.row[long[mine]]] = ends[mine]
+        end_of[items.row[long[mine]]] = ends[mine]
     mine = np.flatnonzero(items.what == DIRECT)
     found.direct[items.row[mine]] = starts[mine]
-    times, owner, closes = at[order], owner[order], order >= len(items.start)
-    linked = ~(np.isin(times[:-1], cuts) & (times[1:] > times[:-1]))
-    is_sync = closes[1:] & (items.what[owner[1:]] == SYNC)
-    edges = np.full(len(times), -1, dtype=np.int64)
-    for chosen, kind in ((linked & ~is_sync, HOST), (linked & is_sync, SYNC_FREE)):
-        rows = np.flatnonzero(chosen)
-        edges[rows + 1] = builder.link(nodes[rows], nodes[rows + 1], times[rows + 1] - times[rows], kind, lane)
-    rows = np.flatnonzero(is_sync & linked) + 1
-    found.sync_edge[items.row[owner[rows]]] = edges[rows]
-    found.into.update(zip(nodes.tolist(), edges.tolist(), strict=True))
-    return times, nodes
+    return _Lane(nodes, at[order], owner[order], order >= len(items.start))
 
 
 class _Fork(NamedTuple):

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints
-from npu_advisor.graph.replay.context import Floats
+from npu_advisor.base.intervals import Floats, Ints
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.table import Table
 

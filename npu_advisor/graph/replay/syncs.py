@@ -8,10 +8,10 @@ import numpy as np
 
 from npu_advisor.base.intervals import Ints
 from npu_advisor.graph.idle import BLOCKING_COPY, SYNC_CALLS, SYNC_OPS
-from npu_advisor.graph.replay.stats import US
+from npu_advisor.graph.named import starting
+from npu_advisor.graph.replay.stats import CLOCKS, US
 from npu_advisor.graph.replay.tasks import Tasks
 from npu_advisor.model.profile import Profile
-from npu_advisor.model.table import Table
 
 # Without CANN calls, an op that is silent this long after its last launch and returns this soon after a device task
 # ends has waited for it.
@@ -48,17 +48,9 @@ def syncs_of(profile: Profile, tasks: Tasks, threads: Ints) -> Syncs:
     return Syncs(*(column[np.array(kept, dtype=np.int64)] for column in found))
 
 
-def _named(table: Table, starts: tuple[str, ...], exact: str = "") -> Ints:
-    names = table["name"]
-    match = np.array(
-        [str(name).startswith(starts) or str(name) == exact for name in names.categories] + [False], dtype=bool
-    )
-    return np.flatnonzero(match[names.codes])
-
-
 def _calls(profile: Profile, threads: Ints) -> Syncs:
     apis = profile.table("apis")
-    rows = _named(apis, SYNC_CALLS, BLOCKING_COPY)
+    rows = np.flatnonzero(starting(apis, SYNC_CALLS, BLOCKING_COPY))
     # On the dequeue thread a wait is part of the entry.
     queue = np.unique(profile.table("dequeues")["track"])
     thread = threads[apis["track"][rows]]
@@ -84,10 +76,10 @@ def _ops(profile: Profile, tasks: Tasks) -> Syncs:
     leaf = np.ones(len(ops), dtype=bool)
     leaf[ops["parent"][ops["parent"] >= 0]] = False
     launched = start > ops["start_ns"]
+    # The device's clock may be ahead: then the task seems to end after the op that waited for it.
     ends = np.sort(tasks.end)
-    before = np.searchsorted(ends, end, side="right") - 1
-    close = (before >= 0) & (end - ends[np.maximum(before, 0)] <= RETURNS) if len(ends) else np.zeros(len(ops), bool)
-    waited = leaf & launched & (end - start > SILENT) & close
-    waited[_named(ops, SYNC_OPS)] = True
+    near = np.searchsorted(ends, end + CLOCKS, side="right") > np.searchsorted(ends, end - RETURNS)
+    waited = leaf & launched & (end - start > SILENT) & near
+    waited[starting(ops, SYNC_OPS)] = True
     rows = np.flatnonzero(waited & (end > start))
     return Syncs(ops["track"][rows], start[rows], end[rows], ops["name"].codes[rows].astype(np.int64), rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, Mask
+from npu_advisor.graph.named import OPTIMIZER_STEP, starting
 from npu_advisor.graph.replay.arrays import SYNC, WAIT, Builder
 from npu_advisor.graph.replay.device import DeviceLanes
 from npu_advisor.graph.replay.host import HostLanes
@@ -17,8 +18,18 @@ from npu_advisor.model.profile import Profile
 LATE, NEAR = 30 * US, 15 * US
 # Clocks round: a cause may seem to end this much after what it caused.
 EARLY = 2 * US
+# A task is late beyond what its edges round away.
+ROUNDING = US // 2
 # No host takes longer than this to notice that the device is done, clock offset included.
 MOST = 200 * US
+# A sync waited for the device when its cause ended this long after it began.
+WAITED = 10 * US
+# What a sync costs at most by itself, and how late it returns, where none of its kind tells.
+QUICK = 10 * US
+# A Dequeue may be written down as over this long after the call that it let go.
+HANDOVER = 5 * US
+# From the start of an op to the call that it makes itself, at most.
+INTO_CALL = 20 * US
 NEVER = np.iinfo(np.int64).min // 2
 
 
@@ -34,11 +45,11 @@ def sync_waits(
         np.where(cause >= 0, tasks.end[np.maximum(cause, 0)], NEVER) if len(tasks.end) else np.full(len(cause), NEVER)
     )
     entry, popped = _last_dequeue(profile, syncs.start)
-    entry = np.where(popped <= syncs.end + 5 * US, entry, -1)
+    entry = np.where(popped <= syncs.end + HANDOVER, entry, -1)
     popped = np.where(entry >= 0, popped, NEVER)
     duration = syncs.end - syncs.start
-    by_device = (reached > syncs.start + 10 * US) & (reached > popped)
-    by_queue = (popped > syncs.start + 2 * US) & (popped > reached)
+    by_device = (reached > syncs.start + WAITED) & (reached > popped)
+    by_queue = (popped > syncs.start + EARLY) & (popped > reached)
     for chosen, end, bound, ends in (
         (cause, reached, by_device, found.task_end),
         (entry, popped, by_queue, found.dequeue_end),
@@ -55,7 +66,7 @@ def sync_waits(
         free = duration[mine & quiet]
         if not len(free):
             free = duration[mine & ~by_device & ~by_queue]
-        usual = int(np.median(free)) if len(free) else min(int(duration[mine].min()), 10 * US)
+        usual = int(np.median(free)) if len(free) else min(int(duration[mine].min()), QUICK)
         own[mine & ~quiet] = usual
     cost: Ints = np.minimum(own, duration)
     return cost
@@ -64,7 +75,7 @@ def sync_waits(
 def _latency(delay: Ints, bound: Mask, names: Ints) -> Ints:
     """Cause to return of a sync: the median of its kind, else of all that waited, else the smallest that waited."""
     waited = delay[bound]
-    default = median(waited, min(int(waited.min()), MOST) if len(waited) else 10 * US)
+    default = median(waited, min(int(waited.min()), MOST) if len(waited) else QUICK)
     found = np.full(len(delay), default, dtype=np.int64)
     for name in np.unique(names):
         found[names == name] = median(delay[bound & (names == name)], default)
@@ -115,16 +126,16 @@ def _last_dequeue(profile: Profile, at: Ints) -> tuple[Ints, Ints]:
     return row, np.where(row >= 0, dequeues["end_ns"][np.maximum(row, 0)], NEVER)
 
 
-def domain_waits(builder: Builder, profile: Profile, tasks: Tasks, found: DeviceLanes) -> tuple[Ints, Ints, Ints]:
+def domain_waits(builder: Builder, profile: Profile, tasks: Tasks, found: DeviceLanes) -> Ints:
     """Waits that training code always has, where the trace shows no event tasks: a collective waits for the compute
     task issued last before it, the first compute task of the optimizer for the collectives issued before it.
 
-    Returns (edge, cause task, waiting task). Edges that did not bind are added too: after an edit they may.
+    Returns the waiting tasks. Edges that did not bind are added too: after an edit they may.
     """
     none = np.zeros(0, dtype=np.int64)
     comms = np.flatnonzero((tasks.kind == COMM) & (found.launch >= 0))
     if (tasks.kind == EVENT_WAIT).any() or not len(comms):
-        return none, none, none
+        return none
     kernels = np.flatnonzero((tasks.kind == KERNEL) & (found.launch >= 0))
     kernels = kernels[np.argsort(tasks.issue[kernels], kind="stable")]
     last = np.searchsorted(tasks.issue[kernels], tasks.issue[comms]) - 1
@@ -137,26 +148,24 @@ def domain_waits(builder: Builder, profile: Profile, tasks: Tasks, found: Device
         last = np.searchsorted(tasks.issue[mine], tasks.issue[first]) - 1
         has = last >= 0
         pairs.append((mine[last[has]], first[has]))
-    edges = [_wait(builder, tasks, found, cause, waiting) for cause, waiting in pairs]
-    return tuple(np.concatenate(column) for column in zip(*edges, strict=True))  # type: ignore[return-value]
+    return np.concatenate([_wait(builder, tasks, found, cause, waiting) for cause, waiting in pairs])
 
 
-def _wait(builder: Builder, tasks: Tasks, found: DeviceLanes, cause: Ints, waiting: Ints) -> tuple[Ints, Ints, Ints]:
-    """Wait edges with the usual distance of those that bound, never more than what was recorded."""
+def _wait(builder: Builder, tasks: Tasks, found: DeviceLanes, cause: Ints, waiting: Ints) -> Ints:
+    """Wait edges with the usual distance of those that bound, never more than what was recorded; returns what waits."""
     distance = tasks.start[waiting] - tasks.end[cause]
     keep = distance >= -EARLY
     cause, waiting, distance = cause[keep], waiting[keep], distance[keep]
-    bound = (distance <= NEAR) & (tasks.start[waiting] > found.ready[waiting] + US // 2)
+    bound = (distance <= NEAR) & (tasks.start[waiting] > found.ready[waiting] + ROUNDING)
     usual = median(distance[bound], max(int(distance[bound].min()), 0) if bound.any() else EARLY)
-    edge = builder.link(found.task_end[cause], found.task_start[waiting], np.minimum(distance, usual), WAIT)
-    return edge, cause, waiting
+    builder.link(found.task_end[cause], found.task_start[waiting], np.minimum(distance, usual), WAIT)
+    return waiting
 
 
 def _first_of_optimizer(profile: Profile, tasks: Tasks, kernels: Ints) -> Ints:
     """The first compute task in issue order below each ``Optimizer.step#`` op."""
     ops = profile.table("ops")
-    named = np.array([str(name).startswith("Optimizer.step#") for name in ops["name"].categories] + [False])
-    rows = np.flatnonzero(named[ops["name"].codes])
+    rows = np.flatnonzero(starting(ops, OPTIMIZER_STEP))
     linked = kernels[tasks.op[kernels] >= 0]
     at = ops["start_ns"][tasks.op[linked]]
     track = ops["track"][tasks.op[linked]]
@@ -194,7 +203,7 @@ def direct_calls(profile: Profile, at: Ints, op: Ints, before: Ints) -> tuple[In
     """
     entry, popped = _last_dequeue(profile, at)
     begin = np.maximum(np.where(op >= 0, profile.table("ops")["start_ns"][np.maximum(op, 0)], before), before)
-    waited = (entry >= 0) & (popped > begin) & (popped <= at + 5 * US)
+    waited = (entry >= 0) & (popped > begin) & (popped <= at + HANDOVER)
     usual = median((at - begin)[popped <= begin], int((at - begin).min()) if len(at) else 0)
-    own = np.where(waited, np.minimum(at - before, begin - before + min(usual, 20 * US)), -1)
+    own = np.where(waited, np.minimum(at - before, begin - before + min(usual, INTO_CALL)), -1)
     return np.where(waited, entry, -1), own
