@@ -1,14 +1,17 @@
 """Patterns over labelled events, as ``chain`` uses them: names of symbols with ``? * + | ( )``.
 
-A pattern becomes a table-driven automaton (Glushkov's construction, then subsets of its positions), and all places
-where a match might start walk through it side by side. Nothing backtracks: a match costs as many steps as it is long.
+A pattern becomes two table-driven automata over its *positions* (mentions of a symbol; Glushkov's construction, then
+subsets of positions). One walks the events backwards and notes from which positions a match can still be completed; the
+other walks forwards and never goes where none can. Each event with a symbol is visited at most twice, whatever the
+pattern: nothing backtracks.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -16,68 +19,100 @@ from npu_advisor.engine.grammar import ExprError, Fault
 from npu_advisor.engine.values import Array
 from npu_advisor.rules.source import nearest
 
-# The longest match in events, the largest number that a repeat can be named by (T9), and the size of a pattern.
-MAX_MATCH, MAX_NUMBER, MAX_TEXT, MAX_STATES = 1000, 9, 200, 256
+# The largest number that a repeat can be named by (T9), and the size of a pattern and of its automata.
+MAX_NUMBER, MAX_TEXT, MAX_STATES = 9, 200, 256
 _TOKENS = re.compile(r"\s*([A-Za-z_]\w*|[?*+|()]|\S)")
-_DEAD, _START = 0, 1
+
+
+@dataclass(frozen=True)
+class Automaton:
+    """Subsets of positions and the moves between them: ``moves[state][label]``; state 0 is where it begins."""
+
+    sets: list[int]
+    moves: list[list[int]]
 
 
 @dataclass(frozen=True)
 class Pattern:
     """A compiled pattern.
 
-    ``moves[state, label]`` is the next state, 0 where nothing can match any more; label k is the k-th symbol, the last
-    column stands for events without a symbol. ``most`` says how many events of each symbol one match can hold (at most
-    :data:`MAX_NUMBER`), ``symbols`` their labels.
+    ``forward`` reads a match from its first event; its sets are the positions just read. ``backward`` reads events from
+    the last one; its sets are the positions that this event can have in a match that is completed from here.
+    ``follow`` are, for each state of ``forward``, the positions that may come next (as bits). ``most`` says how many
+    events of each symbol one match can hold (at most :data:`MAX_NUMBER`), ``symbols`` their labels 0, 1, ...
     """
 
     symbols: tuple[str, ...]
-    moves: Array
-    accepting: Array
+    forward: Automaton
+    backward: Automaton
+    follow: list[int]
     most: Mapping[str, int]
 
     def find(self, labels: Array, lane: Array) -> tuple[Array, Array]:
         """First event and number of events of each match: leftmost, the longest there, never overlapping.
 
-        ``labels`` and ``lane`` describe events in order, those of one lane together; no match spans two lanes.
+        ``labels`` (``len(symbols)``: none) and ``lane`` describe events in order, those of one lane together; no match
+        spans two lanes.
         """
-        ends = np.searchsorted(lane, lane, side="right")
-        longest = np.zeros(len(labels), dtype=np.int64)
-        live = np.arange(len(labels))
-        state = np.full(len(labels), _START, dtype=self.moves.dtype)
-        for length in range(1, MAX_MATCH + 1):
-            state = self.moves[state, labels[live + length - 1]]
-            longest[live[self.accepting[state]]] = length
-            going = (state != _DEAD) & (live + length < ends[live])
-            live, state = live[going], state[going]
-            if not len(live):
-                break
-        starts = np.flatnonzero(longest)
-        chosen = starts[_apart(starts, starts + longest[starts])]
-        return chosen, longest[chosen]
+        labelled = np.flatnonzero(labels < len(self.symbols))
+        apart = np.ones(len(labelled), dtype=bool)
+        apart[1:] = (np.diff(labelled) > 1) | (np.diff(lane[labelled]) != 0)
+        names = labels[labelled].tolist()
+        can = self._completable(names, apart.tolist())
+        first, count = self._walk(names, can, [*np.flatnonzero(apart).tolist(), len(names)])
+        return labelled[np.array(first, dtype=np.int64)], np.array(count, dtype=np.int64)
 
+    def _completable(self, names: list[int], apart: list[bool]) -> list[int]:
+        """For each event the state of ``backward`` there."""
+        moves, state, out = self.backward.moves, 0, [0] * len(names)
+        for at in range(len(names) - 1, -1, -1):
+            out[at] = state = moves[state][names[at]]
+            if apart[at]:
+                state = 0
+        return out
 
-def _apart(starts: Array, ends: Array) -> Array:
-    """The first interval, the next that begins at or after its end, and so on; ``starts`` ascend."""
-    following = np.searchsorted(starts, ends).tolist()
-    chosen, at = [], 0
-    while at < len(following):
-        chosen.append(at)
-        at = following[at]
-    return np.array(chosen, dtype=np.int64)
+    def _walk(self, names: list[int], can: list[int], bounds: list[int]) -> tuple[list[int], list[int]]:
+        """Starts and lengths of the matches; ``bounds`` are where stretches of neighbours begin, and the end."""
+        moves, first, count = self.forward.moves, list[int](), list[int]()
+        goes_on = [[bool(after & positions) for positions in self.backward.sets] for after in self.follow]
+        for begin, end in pairwise(bounds):
+            at = begin
+            while at < end:
+                start, state = at, 0
+                while at < end and goes_on[state][can[at]]:
+                    state = moves[state][names[at]]
+                    at += 1
+                if at > start:
+                    first.append(start)
+                    count.append(at - start)
+                else:
+                    at += 1
+        return first, count
 
 
 def compile_pattern(text: str, symbols: Sequence[str]) -> Pattern:
-    """The automaton of ``text``; ExprError for what is no pattern, fits no event at all, or is too large."""
+    """The automata of ``text``; ExprError for what is no pattern, fits no event at all, or is too large."""
     if len(text) > MAX_TEXT:
         raise ExprError(Fault(f"a pattern has at most {MAX_TEXT} characters"))
     parser = _Parser(text, symbols)
     root = parser.whole()
     if root.empty:
         raise ExprError(Fault("this pattern also fits no event at all; make one symbol of it needed", 0, len(text)))
-    moves, accepting = _subsets(root, parser, len(symbols), len(text))
+    before = [sum(1 << at for at, after in enumerate(parser.follow) if after >> one & 1) for one in range(parser.size)]
+
+    def next_after(read: int) -> int:
+        return _united(read, parser.follow) if read else root.first
+
+    def next_before(read: int) -> int:
+        return _united(read, before) | root.last
+
+    try:
+        forward = _subsets(next_after, parser.labels, len(symbols))
+        backward = _subsets(next_before, parser.labels, len(symbols))
+    except OverflowError:
+        raise ExprError(Fault("this pattern has too many ways to go on; make it simpler", 0, len(text))) from None
     most = {symbol: min(count, MAX_NUMBER) for symbol, count in root.most.items()}
-    return Pattern(tuple(symbols), moves, accepting, most)
+    return Pattern(tuple(symbols), forward, backward, [next_after(read) for read in forward.sets], most)
 
 
 @dataclass(frozen=True)
@@ -99,6 +134,11 @@ class _Parser:
         self.at, self.end = 0, len(text)
         self.labels: list[int] = []
         self.follow: list[int] = []
+
+    @property
+    def size(self) -> int:
+        """How many positions there are."""
+        return len(self.labels)
 
     def whole(self) -> _Part:
         part = self._choice()
@@ -174,32 +214,29 @@ class _Parser:
                 self.follow[position] |= after
 
 
-def _subsets(root: _Part, parser: _Parser, symbols: int, width: int) -> tuple[Array, Array]:
-    """Moves and accepting states; each state is a set of positions just read, as bits."""
-    states: dict[int, int] = {}
-    moves, accepting = [[_DEAD] * (symbols + 1)], [False]
-    queue = [(0, root.first)]  # what was read, what may come next
-    moves.append([])
-    accepting.append(False)
-    for read, coming in queue:
-        row = [_DEAD] * (symbols + 1)
-        for label in range(symbols):
-            bits = sum(1 << at for at, one in enumerate(parser.labels) if one == label and coming >> at & 1)
-            if bits and bits not in states:
-                states[bits] = len(moves)
-                moves.append([])
-                accepting.append(bool(bits & root.last))
-                queue.append((bits, _following(bits, parser.follow)))
-            row[label] = states[bits] if bits else _DEAD
-        moves[states[read] if read else _START] = row
-        if len(states) > MAX_STATES:
-            raise ExprError(Fault("this pattern has too many ways to go on; make it simpler", 0, width))
-    return np.array(moves, dtype=np.int16), np.array(accepting)
+def _subsets(coming: Callable[[int], int], labels: Sequence[int], symbols: int) -> Automaton:
+    """The automaton whose state is the set of positions just read; ``coming`` says which may be read then.
+
+    OverflowError when it is too large. The empty set is state 0, and where everything that cannot go on ends.
+    """
+    with_label = [sum(1 << at for at, one in enumerate(labels) if one == label) for label in range(symbols)]
+    states, sets, moves = {0: 0}, [0], list[list[int]]()
+    for read in sets:
+        reachable = [coming(read) & bits for bits in with_label]
+        for found in reachable:
+            if found not in states:
+                states[found] = len(sets)
+                sets.append(found)
+        if len(sets) > MAX_STATES:
+            raise OverflowError
+        moves.append([states[found] for found in reachable])
+    return Automaton(sets, moves)
 
 
-def _following(bits: int, follow: Sequence[int]) -> int:
+def _united(positions: int, neighbours: Sequence[int]) -> int:
+    """All neighbours of some positions, as bits."""
     out = 0
-    for position, after in enumerate(follow):
-        if bits >> position & 1:
-            out |= after
+    for position, bits in enumerate(neighbours):
+        if positions >> position & 1:
+            out |= bits
     return out

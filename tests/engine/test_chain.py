@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from rulekit import ints, make_rule, profile_of
 
 from npu_advisor.engine.compile import compile_rule
 from npu_advisor.engine.expr import ExprError
-from npu_advisor.engine.pattern import MAX_MATCH, compile_pattern
+from npu_advisor.engine.pattern import compile_pattern
 from npu_advisor.engine.pipeline import run_stages
 from npu_advisor.engine.rows import Rows
 from npu_advisor.engine.run import run_rule
@@ -82,11 +83,27 @@ def test_no_match_spans_two_lanes() -> None:
     assert (ints(first), ints(count)) == ([1, 3], [2, 2])
 
 
-def test_a_pattern_that_would_backtrack_for_ever_takes_no_longer_than_its_length() -> None:
-    labels = np.zeros(20_000, dtype=np.int64)
-    first, count = compile_pattern("(A* A*)* (A | A A)+ B?", SYMBOLS).find(labels, labels)
-    assert set(ints(count)) == {MAX_MATCH}
-    assert len(first) == 20_000 // MAX_MATCH
+class _Counted(list[int]):
+    """Labels that count how often one is looked at."""
+
+    looks = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        self.looks += 1
+        return super().__getitem__(at)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matches"),
+    [("(A* A*)* (A | A A)+ B?", 1), ("A* A* A* A* B", 0), ("A (A* B)?", 5_000), ("(A (A A)*)* C", 0)],
+)
+def test_no_pattern_looks_at_an_event_more_than_twice(pattern: str, matches: int) -> None:
+    """Patterns on which a backtracking engine, or one that looks ahead from every start, would not come back."""
+    found = compile_pattern(pattern, SYMBOLS)
+    names = _Counted([0] * 5_000)
+    can = found._completable(names, [True] + [False] * 4_999)
+    assert len(found._walk(names, can, [0, 5_000])[0]) == matches
+    assert names.looks <= 10_000
 
 
 @pytest.mark.parametrize(
