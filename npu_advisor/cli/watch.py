@@ -13,7 +13,7 @@ from npu_advisor.base.errors import AdvisorError, ProfileError
 from npu_advisor.base.lang import Lang, choose_language
 from npu_advisor.base.messages import say
 from npu_advisor.cli.analyze import FINE, UNREADABLE, exit_code
-from npu_advisor.cli.choices import LANGUAGES, SEVERITIES, choice, rule_dirs
+from npu_advisor.cli.choices import LANGUAGES, SEVERITIES, choice, chosen_rules
 from npu_advisor.cli.formats import FORMATS, write
 from npu_advisor.cli.notices import error_text
 from npu_advisor.cli.output import note
@@ -114,7 +114,15 @@ def _report(request: Watch, sources: Sequence[RankSource], lang: Lang) -> int:
 
     paths = list(dict.fromkeys(str(source.path) for source in sources))
     try:
-        report = analyze(paths, rules=rule_dirs(request.rules), source_root=(*request.source_root, str(Path.cwd())))
+        rules = chosen_rules(request.rules)
+        report = analyze(
+            paths,
+            rules=rules.dirs,
+            params=rules.params,
+            select=rules.select,
+            ignore=rules.ignore,
+            source_root=(*request.source_root, str(Path.cwd())),
+        )
         written = [str(_beside(sources, form)) for form in request.forms]
         for form, path in zip(request.forms, written, strict=True):
             write(report, form, path, lang, show_all=False, baseline=None)
