@@ -2,11 +2,11 @@
 
 INFERENCE: dict[str, tuple[str, str]] = {
     "engine.only_inference": (
-        "the rule is about inference; this recording shows no decode loop",
+        "about inference, and this recording shows no decode loop",
         "该规则针对推理，此采集中没有解码循环",
     ),
     "engine.only_training": (
-        "the rule is about training; this recording shows an inference loop",
+        "about training, and this recording shows an inference loop",
         "该规则针对训练，此采集中是推理循环",
     ),
     "ui.unit.step": ("the step", "单步"),
