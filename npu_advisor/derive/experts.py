@@ -13,20 +13,18 @@ EXPERT_KERNEL = "GroupedMatmul"
 
 
 def expert_facts(profile: Profile) -> dict[str, object]:
-    """``expert_us``, ``mean_expert_us`` and ``expert_lead`` of the ``profile`` row; empty where no rank has experts.
+    """``expert_us``, ``mean_expert_us`` and ``expert_lead`` of the ``profile`` row; zero where no rank has experts.
 
     Every rank runs the same layers in the same order, so its n-th grouped product is compared with the n-th of the
     others. Where the counts differ (a rank without requests) the ranks cannot be compared.
     """
     mine = _durations(profile)
-    if not len(mine):
-        return {}
     facts: dict[str, object] = {"expert_us": float(mine.sum()) / 1000.0}
     others = [_durations(peer) for peer in profile.peers]
     if others and all(len(other) == len(mine) for other in others):
         every = np.stack([mine, *others])
         facts["mean_expert_us"] = float(every.sum(axis=1).mean()) / 1000.0
-        facts["expert_lead"] = float((mine > np.max(others, axis=0)).mean())
+        facts["expert_lead"] = float((mine > np.max(others, axis=0)).mean()) if len(mine) else 0.0
     return facts
 
 

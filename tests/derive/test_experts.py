@@ -12,6 +12,7 @@ from npu_advisor.model.profile import Profile
 
 def rank(number: int, *durations: float) -> Profile:
     kernels = [{"name": "g", "type": "GroupedMatmul", "dur_us": us, "input_shapes": "8,64"} for us in durations]
+    kernels.append({"name": "m", "type": "MatMul", "dur_us": 5, "input_shapes": "8,64"})
     profile = given_profile({"kernels": kernels, "steps": [{"number": 1, "dur_us": 500}]}, finish)
     object.__setattr__(profile.info, "rank", number)
     return profile
@@ -38,3 +39,9 @@ def test_one_rank_says_why_there_is_no_comparison() -> None:
     missing = alone.missing("profile", "mean_expert_us")
     assert missing is not None
     assert missing.reason.en == "only one rank of the run was read"
+
+
+def test_a_dense_model_has_no_experts_to_be_unequal() -> None:
+    ranks = [rank(0), rank(1)]
+    introduce(ranks)
+    assert ranks[0].profile[["expert_us", "mean_expert_us", "expert_lead"]].iloc[0].tolist() == [0, 0, 0]
