@@ -148,6 +148,8 @@ class Saving(_Model):
     its time adds to that of the larger findings before it (each microsecond once). ``after`` is for a fix that saves
     nothing now: what would have to be fixed first for it to matter, and what it saves then. ``freed_bytes`` is the
     memory at the peak that it frees as well, where it does.
+
+    ``per`` iteration: no steps were marked, and "step" stands for an iteration of the recorded loop.
     """
 
     us_per_step: float
@@ -156,6 +158,7 @@ class Saving(_Model):
     joint_us_per_step: float
     share: float
     basis: Basis
+    per: Literal["step", "iteration"] = "step"
     assumes: Text | None = None
     after: list[After] = Field(default_factory=list)
     freed_bytes: float | None = None
@@ -169,6 +172,7 @@ class JointSaving(_Model):
     high_us_per_step: float = 0.0
     share: float = 0.0
     basis: Basis = Basis.UPPER_BOUND
+    per: Literal["step", "iteration"] = "step"
 
 
 class CodeFrame(_Model):

@@ -164,6 +164,46 @@ def _frames(run: Run) -> list[int]:
     ]
 
 
+def _iterations(run: Run, kind: str = "") -> pd.DataFrame:
+    table = run.profile.iterations
+    return table[table["kind"] == kind] if kind else table
+
+
+def _same(values: pd.Series) -> float:
+    """The one value that all share."""
+    (value,) = set(values.dropna())
+    return float(value)
+
+
+def _host(run: Run, call: str) -> float:
+    apis = run.profile.apis
+    return float(apis["dur_us"][apis["name"] == call].sum())
+
+
+def _finding(run: Run, rule: str) -> dict[str, Any]:
+    (found,) = (finding for finding in run.report["findings"] if finding["rule_id"] == rule)
+    return dict(found)
+
+
+def _top_k_top_p(run: Run) -> float:
+    evidence = _finding(run, "kernel-sampler")["evidence"]
+    op, us = (evidence["columns"].index(name) for name in ("op.name", "total_us"))
+    return float(sum(row[us] for row in evidence["rows"] if row[op] == "npu::npu_top_k_top_p"))
+
+
+def _updating(run: Run) -> float:
+    """From the end of the call before the first update of each iteration until the replay is launched."""
+    apis, updates = run.profile.apis, run.profile.graph_updates
+    ends = apis["start_ns"] + apis["dur_ns"]
+    first = updates.groupby("iteration")["start_ns"].min()
+    last = (updates["start_ns"] + updates["dur_ns"]).groupby(updates["iteration"]).max()
+    return _same(pd.Series([(last[row] - ends[ends <= start].max()) / 1000.0 for row, start in first.items()]))
+
+
+def _overlap(run: Run) -> float:
+    return 1 - run.steps("exposed_communication_us") / run.steps("communication_us")
+
+
 VALUES: dict[str, Value] = {
     "kernel_count": lambda run: run.facts("kernels"),
     "kernel_time_sum_us": lambda run: run.facts("kernel_time_us"),
@@ -219,6 +259,28 @@ VALUES: dict[str, Value] = {
     },
     "graph_kernels": lambda run: int((run.profile.kernels["model"] >= 0).sum()),
     "eager_kernels": lambda run: int((run.profile.kernels["model"] < 0).sum()),
+    "graph_replays": lambda run: int(run.profile.iterations["replays"].sum()),
+    "graph_step_device_span_us": lambda run: _same(_iterations(run, "graph")["span_us"]),
+    "eager_step_device_span_us": lambda run: _same(_iterations(run, "eager")["span_us"]),
+    "slowdown": lambda run: _same(_iterations(run, "eager")["span_us"]) / _same(_iterations(run, "graph")["span_us"]),
+    "saving_us_per_missed_step": lambda run: (
+        _finding(run, "dispatch-graph-capture-miss")["recorded_us"]
+        / _finding(run, "dispatch-graph-capture-miss")["values"]["missed"]
+    ),
+    "inter_step_gap_us": lambda run: _same(run.profile.iterations["gap_us"]),
+    "inter_step_gaps": lambda run: int(run.profile.iterations["gap_us"].count()),
+    "replay_device_us_per_step": lambda run: _same(_iterations(run, "graph")["span_us"]),
+    "update_host_us_per_step": _updating,
+    "tiling_host_us_per_step": lambda run: _same(run.profile.graph_updates.groupby("iteration")["tiling_us"].sum()),
+    "sampling_time_us": lambda run: _finding(run, "kernel-sampler")["recorded_us"],
+    "sampling_share": lambda run: _finding(run, "kernel-sampler")["values"]["share"],
+    "top_k_top_p_time_us": _top_k_top_p,
+    "top_k_top_p_share": lambda run: _top_k_top_p(run) / run.facts("device_busy_us"),
+    "sync_host_us": lambda run: _host(run, "aclrtSynchronizeStreamWithTimeout"),
+    "hidden_wait_host_us": lambda run: _host(run, "aclrtSynchronizeEvent"),
+    "free_owned_by_sync_us": lambda run: run.profile.idle.query("owner == 'sync'")["dur_us"].sum(),
+    "collective_count": lambda run: len(run.profile.comms),
+    "overlap_ratio": _overlap,
     "max_observed_skew_us": _skew,
     "shown_negative_times": lambda run: sum(
         number < 0 for number in _shown_numbers([run.report["steps"], run.report["findings"]]) if number != -1

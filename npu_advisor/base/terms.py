@@ -61,3 +61,9 @@ class Text(BaseModel):
     def pick(self, lang: str) -> str:
         """The text in ``lang`` (``en`` or ``zh``)."""
         return self.zh if lang == "zh" else self.en
+
+
+def joined(*parts: Text | None) -> Text:
+    """Texts one after the other, those that are None left out."""
+    known = [part for part in parts if part is not None]
+    return Text(en="; ".join(part.en for part in known), zh="；".join(part.zh for part in known))

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from npu_advisor.base.messages import say
 from npu_advisor.derive.comm import exposed
 from npu_advisor.derive.facts import SETTINGS, environment, profile_row, switches
+from npu_advisor.derive.iterations import iteration_gaps, iterations
 from npu_advisor.derive.memory import peak_owners
+from npu_advisor.derive.updates import graph_updates
 from npu_advisor.graph.idle import idle
 from npu_advisor.model.profile import Profile
 
@@ -15,6 +17,9 @@ PROVIDERS = {
     "idle": idle,
     "exposed": exposed,
     "peak_owners": peak_owners,
+    "iterations": iterations,
+    "iteration_gaps": iteration_gaps,
+    "graph_updates": graph_updates,
     "environment": environment,
     "profile": profile_row,
 }
@@ -39,7 +44,8 @@ def introduce(profiles: Sequence[Profile]) -> None:
         profile.peers = others if one_run else []
         profile.runs = [other for other in profiles if other is not profile and other.rank == profile.rank >= 0]
         if not profile.peers:
-            profile.absent["profile.others_kernel_us"] = say("absent.one_rank")
+            for name in ("others_kernel_us", "mean_expert_us"):
+                profile.absent[f"profile.{name}"] = say("absent.one_rank")
         if profile.has("comms") and not profile.has("comm_tasks"):
             profile.absent["exposed.peer"] = say("absent.comm_tasks")
         untold = [name for name in SETTINGS if name not in switches(profile.info)]

@@ -13,6 +13,7 @@ from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from npu_advisor.base.intervals import Ints, Mask, Spans, covered, cut, intersect, latest_open, subtract, union
 from npu_advisor.derive.facts import kernel_us
@@ -60,6 +61,7 @@ def exposed(profile: Profile) -> Table:
         "late": waits,
         "known": np.isin(peer, [other.rank for other in slower_peers(profile)]) & (peer >= 0),
         "backward": _by_autograd(profile)[comm],
+        "hidden_share": _hidden_share(comms, computing)[comm],
         "comm": comm,
         "op": comms["op"][comm],
         "step": step,
@@ -70,6 +72,14 @@ def exposed(profile: Profile) -> Table:
     if not len(comms) or len(profile.table("comm_tasks")) or (peer >= 0).any():
         columns["peer"] = peer
     return Table.build("exposed", columns, profile.rank)
+
+
+def _hidden_share(comms: Table, computing: Spans) -> npt.NDArray[np.float64]:
+    """For each collective, the share of the time of all of its type that kernels hide; one element more, for row -1."""
+    codes = np.asarray(comms["type"].codes, dtype=np.int64) + 1
+    hidden = np.bincount(codes, covered(comms["start_ns"], comms["end_ns"], computing)) if len(codes) else np.zeros(1)
+    total = np.bincount(codes, comms["dur_ns"]) if len(codes) else np.zeros(1)
+    return np.append((hidden / np.maximum(total, 1.0))[codes], np.nan)
 
 
 def _by_autograd(profile: Profile) -> Mask:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.intervals import union
+from npu_advisor.derive.experts import expert_facts
+from npu_advisor.derive.work import work_of
 from npu_advisor.model.profile import Profile, ProfileInfo
 from npu_advisor.model.schema import IDLE_OWNERS
 from npu_advisor.model.table import Table
@@ -94,6 +96,16 @@ def switches(info: ProfileInfo) -> dict[str, object]:
     return {name: value for name, value in told.items() if value is not None}
 
 
+def _loop(profile: Profile) -> dict[str, object]:
+    """What kind of work was recorded, and how long an iteration lasts where it is a loop of inference."""
+    work = work_of(profile)
+    iterations = profile.table("iterations") if work == "inference" else ()
+    if not len(iterations):
+        return {} if work is None else {"work": work}
+    us = iterations["dur_us"]  # type: ignore[call-overload]
+    return {"work": work, "iterations": len(us), "iteration_us": float(us.mean()), "iterations_us": float(us.sum())}
+
+
 def environment(profile: Profile) -> Table:
     """The ``environment`` table: every variable that the profiler noted; none where it noted nothing."""
     env = profile.info.env
@@ -123,7 +135,9 @@ def profile_row(profile: Profile) -> Table:
     if profile.has("kernels"):
         values["device_busy_us"] = device_busy_us(profile)
         values["kernel_us"] = kernel_us(profile)
+        values.update(expert_facts(profile))
         values.update({f"idle_{owner}_us": us for owner, us in idle_us(profile).items()})
+    values.update(_loop(profile))
     values["other_ranks"] = len(profile.peers)
     if profile.peers and profile.has("kernels"):
         values["others_kernel_us"] = float(np.median([kernel_us(other) for other in profile.peers]))

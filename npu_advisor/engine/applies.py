@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
+from npu_advisor.derive.work import work_of
 from npu_advisor.model.profile import Profile
 from npu_advisor.rules.spec import Applies
 
@@ -58,6 +59,10 @@ def not_for(applies: Applies | None, profile: Profile) -> Text | None:
         return say(f"engine.not_for_{info.device_kind}")
     if applies is None:
         return None
+    work = work_of(profile) if applies.work else None
+    # Training has many faces; a rule about it stands back only where a loop of inference is plain to see.
+    if (work != "inference") if applies.work == "inference" else (applies.work and work == "inference"):
+        return say(f"engine.only_{applies.work}")
     # torch_npu is released under the number of the torch it is for.
     wanted = (
         ("CANN", applies.cann, info.cann),

@@ -103,6 +103,29 @@ def _numel(shapes: Value) -> Value:
     return number(sums[shapes.data])
 
 
+def _dims(shapes: str) -> list[list[int]] | None:
+    """The dims of each tensor of ``32,3;64``, None when it is no list of shapes."""
+    tensors = [
+        [dim.strip() for dim in shape.strip().strip('"[]').split(",") if dim.strip()]
+        for shape in shapes.strip().strip('"').split(";")
+    ]
+    if not all(dim.isdigit() for dims in tensors for dim in dims):
+        return None
+    return [[int(dim) for dim in dims] for dims in tensors]
+
+
+def _of_shapes(shapes: Value, pick: Callable[[list[list[int]]], float]) -> Value:
+    """``pick`` applied to each distinct shapes text; missing where it cannot be read or ``pick`` finds nothing."""
+    assert shapes.categories is not None
+    read = [_dims(str(name)) for name in shapes.categories]
+    found = np.array([*(np.nan if dims is None else pick(dims) for dims in read), np.nan])
+    return number(found[shapes.data])
+
+
+def _first_tensor(axis: int) -> Callable[[Value], Value]:
+    return lambda shapes: _of_shapes(shapes, lambda tensors: float(tensors[0][axis]) if tensors[0] else np.nan)
+
+
 def _nbytes(shapes: Value, dtypes: Value) -> Value:
     assert shapes.categories is not None and dtypes.categories is not None
     return number(tensor_bytes(shapes.data, shapes.categories, dtypes.data, dtypes.categories))
@@ -126,6 +149,8 @@ FUNCTIONS: dict[str, Function] = {
     ),
     "ratio": Function(("num", "num"), "num", divide, "a / b"),
     "numel": Function(("text",), "num", _numel, "elements of all tensors of a shapes column"),
+    "leading_dim": Function(("text",), "num", _first_tensor(0), "the first dim of the first tensor of a shapes column"),
+    "last_dim": Function(("text",), "num", _first_tensor(-1), "the last dim of the first tensor of a shapes column"),
     "nbytes": Function(("text", "text"), "num", _nbytes, "bytes of all tensors of a shapes and its dtypes column"),
 }
 UNITS = {"nbytes": "bytes", "ratio": "share"}

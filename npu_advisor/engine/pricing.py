@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from npu_advisor.base.frame import parse_frame
 from npu_advisor.base.intervals import Floats, Ints, Spans, empty, intersect, subtract, union
 from npu_advisor.base.messages import say
-from npu_advisor.base.terms import Basis, Severity, Text
+from npu_advisor.base.terms import Basis, Severity, Text, joined
+from npu_advisor.derive.iterations import per_step, unmarked
 from npu_advisor.engine.places import Roots, location
 from npu_advisor.engine.reach import carry
 from npu_advisor.engine.run import RawFinding, RawFix, RuleResult
-from npu_advisor.engine.savings import Run, Savings, Trusted, replayed
+from npu_advisor.engine.savings import Run, Savings, Trusted, per_iteration, replayed
 from npu_advisor.engine.stages import below
 from npu_advisor.findings import After, Finding, JointSaving, Link, Replay, Saving
 from npu_advisor.graph.build import EventGraph, event_graph
@@ -113,12 +114,14 @@ def _together(
     # What is bounded may save nothing at all.
     us, high = (end if not bound_us else min(end + bound_us, step_us) for end in (us, high))
     basis = Basis.UPPER_BOUND if bound_us or replayed_us is None else Basis.REPLAYED
+    per: Literal["step", "iteration"] = "iteration" if any(unmarked(profile) for profile, _ in results) else "step"
     return JointSaving(
         joint_us_per_step=us,
         low_us_per_step=low,
         high_us_per_step=high,
         share=us / step_us if step_us else 0.0,
         basis=basis,
+        per=per,
     )
 
 
@@ -142,10 +145,9 @@ def _candidates(
 ) -> list[_Candidate]:
     raws = [raw for outcome in outcomes for raw in outcome.raw_findings]
     claims = [_claim(profile, raw) for raw in raws]
-    steps = max(len(profile.table("steps")), 1)
     made = []
     for raw, claim in zip(raws, claims, strict=True):
-        us = claim.us / steps if claim else 0.0
+        us = claim.us / _rounds(profile) if claim else 0.0
         made.append(_Candidate(profile, raw, claim, us, savings.of(raw, us), why_bound))
     return made
 
@@ -157,16 +159,20 @@ def _joint(candidates: list[_Candidate]) -> list[tuple[_Candidate, float]]:
         added = 0.0
         if candidate.claim is not None and candidate.replayed is None:
             new = subtract(candidate.claim.spans, taken)
-            steps = max(len(candidate.profile.table("steps")), 1)
-            added = new.total * candidate.claim.fraction / 1000.0 / steps
+            added = new.total * candidate.claim.fraction / 1000.0 / _rounds(candidate.profile)
             taken = union(np.concatenate((taken.start, new.start)), np.concatenate((taken.end, new.end)))
         out.append((candidate, added))
     return out
 
 
+def _rounds(profile: Profile) -> int:
+    """Steps of the recording or, where it has no marks, iterations of its loop: what savings are shared out over."""
+    return max(len(profile.table("steps")), 1) * per_step(profile)
+
+
 def _step_us(profile: Profile) -> float:
     steps = profile.table("steps")
-    return float(steps["dur_us"].mean()) if len(steps) else 0.0
+    return float(steps["dur_us"].sum()) / _rounds(profile) if len(steps) else 0.0
 
 
 # --- claims: what the cure could take away from the device's timeline ---------------------------------------------
@@ -182,6 +188,8 @@ def _claim(profile: Profile, raw: RawFinding) -> Claim | None:
     if fix.kind == "fuse":
         return Claim(_inside_steps(profile, _stretches(profile, fix.rows)), 1.0)
     alone = _alone(profile, fix.table, fix.rows)
+    if fix.table == "iterations":
+        return _shorter(profile, fix, _inside_steps(profile, alone))
     return Claim(_inside_steps(profile, alone), _fraction(fix, profile.table(fix.table)["dur_us"][fix.rows]))
 
 
@@ -193,6 +201,13 @@ def _fraction(fix: RawFix, dur_us: Floats) -> float:
     values = np.nan_to_num(fix.values.astype(float), nan=1.0 if fix.kind == "scale" else np.inf)
     left = dur_us * values if fix.kind == "scale" else np.minimum(dur_us, values)
     return float(np.clip(1.0 - left.sum() / total, 0.0, 1.0))
+
+
+def _shorter(profile: Profile, fix: RawFix, idle: Spans) -> Claim:
+    """Of the idle time in iterations what goes when each lasts only as long as the fix says."""
+    dur_us = profile.table("iterations")["dur_us"][fix.rows]
+    saved_us = float(dur_us.sum()) * _fraction(fix, dur_us)
+    return Claim(idle, min(1.0, saved_us * 1000.0 / idle.total) if idle.total else 0.0)
 
 
 def _alone(profile: Profile, name: str, rows: Ints) -> Spans:
@@ -284,7 +299,8 @@ def _saving(candidate: _Candidate, joint_us: float) -> Saving | None:
         joint_us_per_step=joint_us,
         share=us / step_us if step_us else 0.0,
         basis=Basis.UPPER_BOUND,
-        assumes=_bound(candidate.why_bound),
+        per="step" if unmarked(candidate.profile) is None else "iteration",
+        assumes=joined(_bound(candidate.why_bound), per_iteration(candidate.profile)),
     )
 
 
@@ -294,7 +310,7 @@ def _bound(why: Text | None) -> Text:
     if why is None:
         return plain
     en, zh = (say("saving.not_replayed", why=text) for text in (why.en, why.zh))
-    return Text(en=f"{en.en}; {plain.en}", zh=f"{zh.zh}；{plain.zh}")
+    return joined(Text(en=en.en, zh=zh.zh), plain)
 
 
 def _severity(raw: RawFinding, saving: Saving | None) -> Severity:

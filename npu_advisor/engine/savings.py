@@ -16,8 +16,9 @@ import numpy as np
 
 from npu_advisor.base.intervals import Floats, Ints
 from npu_advisor.base.messages import say
-from npu_advisor.base.terms import Basis, Text
+from npu_advisor.base.terms import Basis, Text, joined
 from npu_advisor.derive.comm import waits_for_others
+from npu_advisor.derive.iterations import per_step, unmarked
 from npu_advisor.engine.run import RawFinding, RawFix, RuleResult, guarded
 from npu_advisor.findings import Replay, Saving, StartShift
 from npu_advisor.graph.replay import Edit, Replayer, Variants, merge
@@ -306,26 +307,40 @@ def _price(run: Run, entries: list[_Entry], found: Savings) -> None:
         parts.append(part)
         ends = [us, *(run.saves_us(entry.edit(which)) for which in entry.ends())]
         for profile, raw in entry.raws:
+            rounds = per_step(profile)
             step_us = float(profile.table("steps")["dur_us"].mean()) - run.done_ns / 1000.0
             if replayer.anchored_share > RANGE_ANCHORED:
                 found.ranged.add(id(raw))
             priced[id(raw)] = Saving(
-                us_per_step=us,
-                low_us_per_step=min(ends),
-                high_us_per_step=max(ends),
-                joint_us_per_step=part,
+                us_per_step=us / rounds,
+                low_us_per_step=min(ends) / rounds,
+                high_us_per_step=max(ends) / rounds,
+                joint_us_per_step=part / rounds,
                 share=us / step_us if step_us > 0 else 0.0,
                 basis=Basis.REPLAYED,
+                per="step" if unmarked(profile) is None else "iteration",
                 freed_bytes=raw.fix.freed_bytes if raw.fix else None,
-                assumes=assumes(replayer),
+                assumes=joined(assumes(replayer), per_iteration(profile)),
             )
     # All or nothing: beside bounds, a joint figure would count the same time twice.
     found.by_finding |= priced
     found.after |= _after(run, entries, alone, parts)
     if entries:
         ends = [run.saves_us([entry.edit(which) for entry in entries]) for which in ("low", "high")]
-        joint = everything, min(everything, *ends), max(everything, *ends)
+        rounds = per_step(replayer.profiles[0])
+        joint = everything / rounds, min(everything, *ends) / rounds, max(everything, *ends) / rounds
         found.joint = joint if found.joint is None else max(found.joint, joint)
+
+
+def per_iteration(profile: Profile) -> Text | None:
+    """That figures are per iteration of a loop, and how iterations were told; None where steps were marked."""
+    table = unmarked(profile)
+    way = None if table is None else table.strings("how")[0]
+    if table is None or way is None:
+        return None
+    how = say(f"saving.how_{way}")
+    both = [say("saving.per_iteration", n=len(table), how=text) for text in (how.en, how.zh)]
+    return Text(en=both[0].en, zh=both[1].zh)
 
 
 def _after(
@@ -338,6 +353,7 @@ def _after(
     """
     assert run.replayer is not None
     step_us = float(np.mean([step.recorded for step in run.replayer.recorded])) / 1000.0
+    rounds = per_step(run.replayer.profiles[0])
     order = sorted(range(len(entries)), key=lambda number: -alone[number])
     found: dict[int, list[tuple[list[int], float]]] = {}
     for number in [number for number in order if alone[number] < REAL_SHARE * step_us][:MOST_HIDDEN]:
@@ -351,7 +367,9 @@ def _after(
         if not worth and len(others) > 1 and parts[number] >= least:
             worth = [(others, parts[number])]
         for _, raw in entries[number].raws if worth else ():
-            found[id(raw)] = [([id(entries[other].raws[0][1]) for other in before], us) for before, us in worth]
+            found[id(raw)] = [
+                ([id(entries[other].raws[0][1]) for other in before], us / rounds) for before, us in worth
+            ]
     return found
 
 
@@ -365,4 +383,4 @@ def assumes(replayer: Replayer) -> Text:
         parts.append(say("saving.no_calls"))
     if replayer.anchored_share > RANGE_ANCHORED:
         parts.append(say("saving.range", share=f"{replayer.anchored_share:.0%}"))
-    return Text(en="; ".join(part.en for part in parts), zh="；".join(part.zh for part in parts))
+    return joined(*parts)

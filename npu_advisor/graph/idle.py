@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints, Spans, intersect, latest_open, subtract, union
+from npu_advisor.base.intervals import Ints, Mask, Spans, intersect, latest_open, subtract, union
 from npu_advisor.graph.clock import device_late
 from npu_advisor.graph.named import starting
 from npu_advisor.graph.steps import idle_spans
@@ -47,12 +47,13 @@ REFILL_NS = 20_000
 
 
 class _Causes(NamedTuple):
-    """The host events that may own idle time: owner, span, and row in ``ops``."""
+    """The host events that may own idle time: owner, span, and row in ``ops`` and ``apis``."""
 
     owner: Ints
     start: Ints
     end: Ints
     op: Ints
+    api: Ints
 
 
 class _Ends(NamedTuple):
@@ -106,6 +107,7 @@ def _causes(profile: Profile) -> _Causes:
         np.concatenate([table["start_ns"][rows] for _, table, rows, _ in sources]),
         np.concatenate([table["end_ns"][rows] for _, table, rows, _ in sources]),
         np.concatenate([op for _, _, _, op in sources]).astype(np.int64),
+        np.concatenate([rows if table is apis else np.full(len(rows), -1) for _, table, rows, _ in sources]),
     )
 
 
@@ -130,6 +132,7 @@ class _Piece(NamedTuple):
     owner: Ints
     prepare: Ints
     dequeue: Ints
+    api: Ints
     op: Ints
     step: int
 
@@ -149,20 +152,21 @@ def _pieces(idle_: Spans, step: int, first: int, causes: _Causes, ends: _Ends, c
             left = subtract(left, taken)
             cause = rows[latest_open(causes.start[rows], causes.end[rows], taken.start)]
             dequeue = np.full(len(cause), -1, dtype=np.int64)
-            yield _piece(taken, owner, first, dequeue, causes.op[cause], step)
+            yield _piece(taken, owner, first, (dequeue, causes.api[cause], causes.op[cause]), step)
     left = union(np.append(left.start, idle_.start[queued]), np.append(left.end, idle_.end[queued]))
     for copying, spans in ((True, intersect(left, copies)), (False, subtract(left, copies))):
         whole = np.searchsorted(idle_.start, spans.start, side="right") - 1
         task = ending[whole] if len(whole) else whole
         owners = np.full(len(whole), OWNERS.index("other"))
-        dequeue, op = ends.dequeue[task], ends.op[task]
+        dequeue, op, api = ends.dequeue[task], ends.op[task], np.full(len(task), -1, dtype=np.int64)
         if not copying:
             waited = (launch[whole] >= 0) & late[whole]
             owners[waited] = OWNERS.index("dispatch")
             drained = _drained_by(idle_.start[whole], causes)
             refill = waited & (drained >= 0)
             owners[refill], dequeue[refill], op[refill] = OWNERS.index("sync"), -1, causes.op[drained[refill]]
-        yield _piece(spans, owners, first, dequeue, op, step)
+            api[refill] = causes.api[drained[refill]]
+        yield _piece(spans, owners, first, (dequeue, api, op), step)
 
 
 def _drained_by(at: Ints, causes: _Causes) -> Ints:
@@ -185,9 +189,33 @@ def _latency(idle_: Spans, ending: Ints, ends: _Ends) -> int:
     return int(np.clip(np.median(delay), 0, 50_000)) if len(delay) else DEFAULT_LATENCY_NS
 
 
-def _piece(spans: Spans, owner: Ints | int, first: int, dequeue: Ints, op: Ints, step: int) -> _Piece:
+def _piece(spans: Spans, owner: Ints | int, first: int, keys: tuple[Ints, Ints, Ints], step: int) -> _Piece:
+    """``keys`` are rows in ``dequeues``, ``apis`` and ``ops``."""
     owners = np.broadcast_to(np.asarray(owner, dtype=np.int64), spans.start.shape)
-    return _Piece(spans.start, spans.end, owners, (spans.start < first).astype(np.int64), dequeue, op, step)
+    return _Piece(spans.start, spans.end, owners, (spans.start < first).astype(np.int64), *keys, step)
+
+
+# The calls that an ordering wait stands before, and the ops whose waits are for data.
+REPLAY_CALLS = ("aclmdlRICaptureTaskUpdateBegin", "aclmdlRIExecute", "aclmdlExecute")
+_DATA_SPACES = ("aten::", "npu::", "c10d::")
+
+
+def _orders_replay(profile: Profile, api: Ints) -> Mask:
+    """Which of these calls (rows of ``apis``, -1 none) only order a replay behind what came before.
+
+    A replay must not overtake the update of its arguments, so such a wait is there on purpose.
+    """
+    apis, ops = profile.table("apis"), profile.table("ops")
+    replays = np.append(starting(apis, REPLAY_CALLS), False)
+    if not replays.any():
+        return np.zeros(len(api), dtype=bool)
+    order = np.lexsort((apis["start_ns"], apis["track"]))
+    following = np.full(len(apis) + 1, -1, dtype=np.int64)
+    same_thread = np.diff(apis["track"][order]) == 0
+    following[order[:-1][same_thread]] = order[1:][same_thread]
+    for_data = np.append(starting(ops, _DATA_SPACES), False)
+    result: Mask = (api >= 0) & replays[following[api]] & ~for_data[np.append(apis["op"], -1)[api]]
+    return result
 
 
 def _table(profile: Profile, parts: list[_Piece]) -> Table:
@@ -208,6 +236,8 @@ def _table(profile: Profile, parts: list[_Piece]) -> Table:
         "owner": np.array(OWNERS, dtype=object)[column("owner")][order],
         "part": np.array(("free", "prepare"), dtype=object)[column("prepare")][order],
         "dequeue": column("dequeue")[order],
+        "api": column("api")[order],
+        "orders_replay": _orders_replay(profile, column("api"))[order],
         "op": op[order],
         "step": step[order],
     }

@@ -269,7 +269,9 @@ MIN_LINKED = 0.5
 def _doubt(profile: Profile) -> None:
     """Where most kernels lack their launch (a cut trace), what rests on it is absent, not empty."""
     kernels = profile.table("kernels")
-    if not profile.has("ops") or not len(kernels) or (kernels["op"] >= 0).mean() >= MIN_LINKED:
+    # A replayed kernel has no op of its own: the launch of its graph is all there is.
+    linked = (kernels["op"] >= 0) | ((kernels["model"] >= 0) & (kernels["api"] >= 0))
+    if not profile.has("ops") or not len(kernels) or linked.mean() >= MIN_LINKED:
         return
     reason = say("absent.links", linked=int((kernels["op"] >= 0).sum()), kernels=len(kernels))
     profile.absent.update({"idle": reason, **{f"{name}.op": reason for name in DEVICE_TABLES}})

@@ -49,7 +49,9 @@ WANTED: dict[str, tuple[str, ...]] = {
     "block_dim": ("Block Dim", "Block Num"),
     **SHAPE_COLUMNS,
     **{name: (name, f"{name}(%)") for name in METRICS},
-    "any_metric": ("aicore_time(us)", "aiv_time(us)", "total_cycles", "aic_total_cycles"),
+    "aic_time": ("aicore_time(us)",),
+    "aiv_time": ("aiv_time(us)",),
+    "any_metric": ("total_cycles", "aic_total_cycles"),
 }
 # A kernel cannot run on into later ones of its stream; beyond this it is damage, not rounding.
 _OVERRUN_NS = 1_000_000
@@ -115,7 +117,11 @@ def kernels_of_file(file: CsvFile, trace: Trace | None, notes: Notes) -> tuple[C
     for name in METRICS:
         if np.isfinite(values := file.floats(name)).any():
             columns[name] = values
-    if not np.isfinite(file.floats("any_metric")).any() and not any(name in columns for name in METRICS):
+    busy = np.stack([file.floats("aic_time"), file.floats("aiv_time")])
+    if np.isfinite(busy).any():
+        columns["core_us"] = np.where(np.isfinite(busy).any(axis=0), np.nan_to_num(busy).max(axis=0), np.nan)
+    known = any(name in columns for name in ("core_us", *METRICS))
+    if not known and not np.isfinite(file.floats("any_metric")).any():
         notes.say("metrics_unavailable", "info", file.name)
     return columns, slices
 

@@ -75,8 +75,10 @@ def _add_count(page: Page, report: Report, count: int) -> None:
     priced = report.saving.joint_us_per_step > 0
     bound = report.saving.basis is Basis.UPPER_BOUND
     kind = "" if not priced else "joint_" if bound else "replayed_small_" if _small_counts(report) else "replayed_"
-    us = format_us(report.saving.joint_us_per_step) if bound else saved_range(report.saving)
-    fields = {"n": count, "us": us, "share": format_pct(report.saving.share)}
+    saving = report.saving
+    us = format_us(saving.joint_us_per_step) if bound else saved_range(saving)
+    unit = page.say(f"ui.unit.{saving.per}")
+    fields = {"n": count, "us": us, "share": format_pct(saving.share), "unit": unit}
     text = page.say(f"ui.count.{kind}{'one' if count == 1 else 'many'}", **fields)
     if priced and not bound and report.saving.joint_us_per_step > _MORE_TOGETHER * _one_by_one(report):
         text += page.gap + page.say("ui.count.more_together")

@@ -275,9 +275,13 @@ class SuggestionSpec(Form):
 
 
 class Applies(Form):
-    """Versions and devices the rule is for; unknown ones do not stop it. ``kind`` any: a GPU's profile will do too."""
+    """Versions and devices the rule is for; unknown ones do not stop it. ``kind`` any: a GPU's profile will do too.
+
+    ``work`` is what the recording must show: ``inference`` needs a decode loop, ``training`` none of one.
+    """
 
     kind: Literal["npu", "any"] = "npu"
+    work: Literal["training", "inference"] | None = None
     cann: str | None = None
     torch: str | None = None
     torch_npu: str | None = None

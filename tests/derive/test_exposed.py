@@ -113,3 +113,9 @@ def test_without_sub_tasks_nobody_knows_for_whom() -> None:
     missing = profile.missing("exposed", "peer")
     assert missing is not None
     assert "Level1" in missing.enable
+
+
+def test_how_much_of_a_type_kernels_hide_is_told_at_each_of_its_pieces() -> None:
+    """200 us of all-reduce in all, 50 us of them under kernels."""
+    profile = _rank(0, [(0, 100), (400, 50)], [(50, 100), (500, 100)])
+    assert profile.table("exposed")["hidden_share"].tolist() == [0.25, 0.25]

@@ -100,6 +100,16 @@ def test_rows_join_their_slices(tmp_path: Path) -> None:
     assert list(read.tasks["name"]) == ["MEMCPY_ASYNC"] and list(read.tasks["kind"]) == ["copy"]
 
 
+def test_cores_work_for_the_longer_of_both_kinds(tmp_path: Path) -> None:
+    head = [*KERNEL_HEAD, "aicore_time(us)", "aiv_time(us)"]
+    rows = [[*kernel("mix", 10, 9), 3.5, "8.000"], [*kernel("cube", 30, 9), 7, "N/A"], [*kernel("x", 50, 9), "N/A", ""]]
+    write_csv(tmp_path, "kernel_details.csv", head, rows)
+    read = profile(tmp_path)
+    assert read.kernels["core_us"].tolist()[:2] == [8, 7]
+    assert np.isnan(read.kernels["core_us"][2])
+    assert "metrics_unavailable" not in codes(read)
+
+
 def test_level0_types_are_inferred_and_cores_come_from_the_trace(tmp_path: Path) -> None:
     rows = [kernel("trans_TransData_0", 1, 2, "N/A", "N/A"), kernel("aclnnX_Y_NonZero", 5, 2, "N/A", "N/A")]
     rows.append(kernel("hcom_allReduce__1_0_1", 9, 2, "hcom_allReduce_", "HCCL"))

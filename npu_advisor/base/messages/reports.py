@@ -122,28 +122,28 @@ REPORTS: dict[str, tuple[str, str]] = {
     "ui.top.head_plain": ("Where the computing time goes:", "计算时间的去向："),
     # Findings.
     "ui.count.joint_one": (
-        "1 finding, at most {us} of the step ({share}).",
-        "1 项发现，至多可省单步 {us}（{share}）。",
+        "1 finding, at most {us} of {unit} ({share}).",
+        "1 项发现，至多可省{unit} {us}（{share}）。",
     ),
     "ui.count.joint_many": (
-        "{n} findings, together at most {us} of the step ({share}). Each microsecond is counted once.",
-        "{n} 项发现，合计至多可省单步 {us}（{share}）。每微秒只计一次。",
+        "{n} findings, together at most {us} of {unit} ({share}). Each microsecond is counted once.",
+        "{n} 项发现，合计至多可省{unit} {us}（{share}）。每微秒只计一次。",
     ),
     "ui.count.replayed_one": (
-        "1 finding; its fix saves {us} of the step ({share}).",
-        "1 项发现，修复可省单步 {us}（{share}）。",
+        "1 finding; its fix saves {us} of {unit} ({share}).",
+        "1 项发现，修复可省{unit} {us}（{share}）。",
     ),
     "ui.count.replayed_many": (
-        "{n} findings; all fixed together save {us} of the step ({share}).",
-        "{n} 项发现，全部修复单步共省 {us}（{share}）。",
+        "{n} findings; all fixed together save {us} of {unit} ({share}).",
+        "{n} 项发现，全部修复{unit}共省 {us}（{share}）。",
     ),
     "ui.count.replayed_small_one": (
-        "1 finding; fixed together with those below 0.5 % it saves {us} of the step ({share}).",
-        "1 项发现，连同低于 0.5 % 的一起修复，单步共省 {us}（{share}）。",
+        "1 finding; fixed together with those below 0.5 % it saves {us} of {unit} ({share}).",
+        "1 项发现，连同低于 0.5 % 的一起修复，{unit}共省 {us}（{share}）。",
     ),
     "ui.count.replayed_small_many": (
-        "{n} findings; fixed together with those below 0.5 % they save {us} of the step ({share}).",
-        "{n} 项发现，连同低于 0.5 % 的一起修复，单步共省 {us}（{share}）。",
+        "{n} findings; fixed together with those below 0.5 % they save {us} of {unit} ({share}).",
+        "{n} 项发现，连同低于 0.5 % 的一起修复，{unit}共省 {us}（{share}）。",
     ),
     "ui.count.more_together": (
         "More than one by one, because one hides what another costs.",
