@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu_advisor.base.messages import say
+from npu_advisor.derive.clock import clock
 from npu_advisor.derive.comm import exposed
 from npu_advisor.derive.facts import SETTINGS, environment, profile_row, switches
+from npu_advisor.derive.hardware import hardware
 from npu_advisor.derive.memory import peak_owners
+from npu_advisor.derive.pipeline import bubbles
+from npu_advisor.derive.reserve import fragmentation, step_memory
+from npu_advisor.derive.roofline import roofline
+from npu_advisor.derive.sequences import sequences
+from npu_advisor.derive.transfers import comm_split, transfers
 from npu_advisor.graph.idle import idle
 from npu_advisor.model.profile import Profile
 
@@ -15,6 +22,14 @@ PROVIDERS = {
     "idle": idle,
     "exposed": exposed,
     "peak_owners": peak_owners,
+    "fragmentation": fragmentation,
+    "step_memory": step_memory,
+    "roofline": roofline,
+    "clock": clock,
+    "sequences": sequences,
+    "comm_split": comm_split,
+    "transfers": transfers,
+    "bubbles": bubbles,
     "environment": environment,
     "profile": profile_row,
 }
@@ -42,6 +57,8 @@ def introduce(profiles: Sequence[Profile]) -> None:
             profile.absent["profile.others_kernel_us"] = say("absent.one_rank")
         if profile.has("comms") and not profile.has("comm_tasks"):
             profile.absent["exposed.peer"] = say("absent.comm_tasks")
+        if profile.has("kernels") and hardware(profile) is None:
+            profile.absent["roofline"] = say("absent.hardware")
         untold = [name for name in SETTINGS if name not in switches(profile.info)]
         profile.absent.update({f"profile.{name}": say("absent.settings") for name in untold})
 

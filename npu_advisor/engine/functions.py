@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,18 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from npu_advisor.base.shapes import dtype_bytes, tensor_dims
 from npu_advisor.engine.regex import Searcher
 from npu_advisor.engine.values import Array, Kind, Value, boolean, number
-
-# Bytes per element as CANN (FLOAT, DT_BF16) and torch (float, c10::Half) spell the types.
-_SIZES = {
-    8: "double float64 int64 uint64 long longint complex64 c10::complex<float>",
-    4: "float float32 int int32 uint32 hifloat32",
-    2: "float16 half c10::half bfloat16 bf16 c10::bfloat16 int16 uint16 short shortint",
-    1: "bool int8 uint8 char unsignedchar signedchar hifloat8 float8_e5m2 float8_e4m3fn",
-    16: "complex128 c10::complex<double>",
-}
-DTYPE_BYTES = {name: size for size, names in _SIZES.items() for name in names.split()}
 
 
 @dataclass(frozen=True)
@@ -107,13 +99,8 @@ def divide(left: Value, right: Value) -> Value:
 
 def _tensor_sizes(shapes: str) -> list[float] | None:
     """Elements of each tensor of ``32,3;64`` (0 for an empty member), None when it is no list of shapes."""
-    sizes = []
-    for shape in shapes.strip().strip('"').split(";"):
-        dims = [dim.strip() for dim in shape.strip().strip('"[]').split(",") if dim.strip()]
-        if not all(dim.isdigit() for dim in dims):
-            return None
-        sizes.append(float(np.prod([float(dim) for dim in dims])) if dims else 0.0)
-    return sizes
+    tensors = tensor_dims(shapes)
+    return None if tensors is None else [float(math.prod(dims)) if dims else 0.0 for dims in tensors]
 
 
 def _numel(shapes: Value) -> Value:
@@ -124,12 +111,12 @@ def _numel(shapes: Value) -> Value:
 
 
 def _pair_bytes(shapes: str, dtypes: str) -> float:
-    sizes, names = _tensor_sizes(shapes), [name.strip().lower().replace(" ", "") for name in dtypes.split(";")]
+    sizes, names = _tensor_sizes(shapes), dtypes.split(";")
     if sizes is None or len(sizes) != len(names):
         return float("nan")
     total = 0.0
     for size, name in zip(sizes, names, strict=True):
-        each = DTYPE_BYTES.get(name.removeprefix("dt_").removeprefix("torch."))
+        each = dtype_bytes(name)
         if size and each is None:
             return float("nan")
         total += size * (each or 0)

@@ -6,6 +6,7 @@ Keys are grouped by who speaks: ``diag.`` readers, ``error.`` errors, ``engine.`
 
 from __future__ import annotations
 
+from npu_advisor.base.messages.derived import DERIVED
 from npu_advisor.base.messages.engine import ENGINE
 from npu_advisor.base.messages.integrations import INTEGRATIONS
 from npu_advisor.base.messages.language import LANGUAGE
@@ -14,7 +15,15 @@ from npu_advisor.base.messages.reports import REPORTS
 from npu_advisor.base.messages.whatif import WHATIF
 from npu_advisor.base.terms import Text
 
-MESSAGES: dict[str, tuple[str, str]] = {**ENGINE, **INTEGRATIONS, **LANGUAGE, **READERS, **REPORTS, **WHATIF}
+MESSAGES: dict[str, tuple[str, str]] = {
+    **DERIVED,
+    **ENGINE,
+    **INTEGRATIONS,
+    **LANGUAGE,
+    **READERS,
+    **REPORTS,
+    **WHATIF,
+}
 
 
 def say(key: str, **fields: object) -> Text:
