@@ -38,7 +38,9 @@ VARIANTS = {
     "four ranks": Settings(steps=2, layers=4, ranks=4, seed=3),
 }
 # Rules that compare ranks have nothing to look at where only one was recorded.
-NEEDS_RANKS = {"cluster-slow-rank"}
+NEEDS_RANKS = {"cluster-slow-rank", "cluster-light-stage"}
+# The generator writes no pauses of the garbage collector, no clock, and nothing that tells the chip.
+NOT_WRITTEN = {"dispatch-gc", "kernel-clock", "kernel-few-cores", "kernel-low-use"}
 
 ReportOf = Callable[[Path], Report]
 Generated = Callable[[Settings], Path]
@@ -87,7 +89,7 @@ def test_nothing_planted_nothing_claimed(variant: str, generated: Generated, rep
     report = report_of(generated(VARIANTS[variant]))
     grave = [entry for entry in _told(report) if Severity(entry[1]).order <= Severity.MEDIUM.order]
     assert grave == []
-    idle = {outcome.id for outcome in report.rules if outcome.outcome not in ("clean", "fired")}
+    idle = {outcome.id for outcome in report.rules if outcome.outcome not in ("clean", "fired")} - NOT_WRITTEN
     assert idle == (set() if VARIANTS[variant].ranks > 1 else NEEDS_RANKS), "a rule did not run at all"
 
 
