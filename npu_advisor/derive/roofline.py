@@ -49,10 +49,11 @@ def roofline(profile: Profile) -> Table:
         memory_us = moved / (REACHED * found.chip.bandwidth) * 1e6
         cube_us = operations / (REACHED * found.chip.cube_flops) * 1e6
         roof = np.where(on_cube, np.maximum(memory_us, cube_us), np.where(on_vector, memory_us, np.nan))
+        limit = np.where(np.isnan(roof), 2, on_cube & (cube_us > memory_us))
         columns |= {
             "roof_us": roof,
             "over_us": np.maximum(kernels["dur_us"] - roof, 0.0),
-            "bound": np.where(np.isnan(roof), None, np.where(on_cube & (cube_us > memory_us), "compute", "memory")),
+            "bound": np.array(("memory", "compute", None), dtype=object)[limit],
             "chip": np.full(len(kernels), found.chip.name, dtype=object),
         }
     return Table.build("roofline", columns, profile.rank)

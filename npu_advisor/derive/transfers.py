@@ -56,13 +56,15 @@ def _any(values: Floats) -> bool:
 
 def _per_comm(table: Table, comm: Ints, values: Floats, size: int) -> Floats:
     rows = comm >= 0 if len(table) else np.zeros(0, dtype=bool)
-    return np.bincount(comm[rows], weights=values[rows], minlength=size)
+    sums: Floats = np.bincount(comm[rows], weights=values[rows], minlength=size).astype(np.float64)
+    return sums
 
 
 def between_cards(tasks: Table) -> Mask:
     """Which sub-tasks move data from card to card."""
     transport, link = (np.asarray(tasks[name], dtype=object) for name in ("transport", "link"))
-    return np.isin(transport, MOVING) & ~np.isin(link, ON_CHIP) & (tasks["bytes"] > 0)
+    found: Mask = np.isin(transport, MOVING) & ~np.isin(link, ON_CHIP) & (tasks["bytes"] > 0)
+    return found
 
 
 def _largest(profile: Profile, size: int) -> dict[str, Floats | Ints]:

@@ -90,14 +90,12 @@ def test_only_what_leaves_the_card_is_a_transfer_and_uneven_ones_are_compared_wi
     assert (split["largest_bytes"][0], split["transfers"][0]) == (51201, 3)
 
 
-@pytest.mark.parametrize(
-    ("told", "share"),
-    [
-        ({"pipeline_model_parallel_size": 4, "global_batch_size": 16, "micro_batch_size": 2, "data_parallel_size": 1}, 3 / 11),
-        ({"pipeline_parallel_size": "2", "virtual_pipeline_model_parallel_size": 2, "global_batch_size": 8,
-          "micro_batch_size": 1, "data_parallel_size": 2}, 1 / 9),
-    ],
-)  # fmt: skip
+PLAIN = {"pipeline_model_parallel_size": 4, "global_batch_size": 16, "micro_batch_size": 2, "data_parallel_size": 1}
+CHUNKS = {"virtual_pipeline_model_parallel_size": 2, "pipeline_parallel_size": "2", "global_batch_size": 8}
+CHUNKS |= {"micro_batch_size": 1, "data_parallel_size": 2}
+
+
+@pytest.mark.parametrize(("told", "share"), [(PLAIN, 3 / 11), (CHUNKS, 1 / 9)])
 def test_an_even_pipeline(told: dict[str, object], share: float) -> None:
     assert ideal_share({"distributed_args": told}) == pytest.approx(share)
 

@@ -17,7 +17,7 @@ FULL = {"core": "AI_VECTOR_CORE", "block_dim": 48, "type": "Mul", "dur_us": 1}
 
 def table(*rows: dict[str, object], mhz: float = 1800.0) -> Profile:
     """These kernels beside three full ones, so that the chip is known."""
-    shaped = {name: "" for name in ("input_shapes", "input_dtypes", "input_formats", "output_shapes", "output_dtypes")}
+    shaped = dict.fromkeys(("input_shapes", "input_dtypes", "input_formats", "output_shapes", "output_dtypes"), "")
     kernels = [{**shaped, "block_dim": 48, **row} for row in (*rows, FULL, FULL, FULL)]
     counters = [{"name": "AI Core Freq", "start_us": 0, "value": mhz}]
     return finish(profile_of(steps=[{"dur_us": 1000}], kernels=kernels, counters=counters))

@@ -10,16 +10,59 @@ from npu_advisor import load_rules
 from npu_advisor.rules.spec import Rule
 
 # Interfaces of torch_npu that are planned for removal.
-REMOVED = """
-npu_apply_adam npu_bert_apply_adam npu_broadcast npu_conv2d npu_conv3d npu_convolution npu_dtype_cast npu_gru
-npu_layer_norm_eval npu_min npu_mish npu_silu npu_sort_v2 npu_reshape npu_bmmV2 npu_confusion_transpose npu_transpose
-npu_slice npu_pad npu_one_hot npu_indexing npu_softmax_cross_entropy_with_logits npu_fused_attention_score
-npu_fused_attention_with_layernorm npu_multi_head_attention npu_dropout_with_add_softmax dropout_with_byte_mask
-FusedColorJitter LinearA8W8Quant DropoutWithByteMask BiLSTM DCNv2 copy_memory_ empty_with_format
-npu_alloc_float_status npu_get_float_status npu_clear_float_status npu_sign_bits_pack npu_sign_bits_unpack
-npu_random_choice_with_mask npu_grid_assign_positive npu_anchor_response_flags npu_yolo_boxes_encode npu_batch_nms
-npu_giou npu_ciou npu_diou npu_iou npu_ptiou npu_ps_roi_pooling npu_mla_prolog
-""".split()
+REMOVED = [
+    "npu_apply_adam",
+    "npu_bert_apply_adam",
+    "npu_broadcast",
+    "npu_conv2d",
+    "npu_conv3d",
+    "npu_convolution",
+    "npu_dtype_cast",
+    "npu_gru",
+    "npu_layer_norm_eval",
+    "npu_min",
+    "npu_mish",
+    "npu_silu",
+    "npu_sort_v2",
+    "npu_reshape",
+    "npu_bmmV2",
+    "npu_confusion_transpose",
+    "npu_transpose",
+    "npu_slice",
+    "npu_pad",
+    "npu_one_hot",
+    "npu_indexing",
+    "npu_softmax_cross_entropy_with_logits",
+    "npu_fused_attention_score",
+    "npu_fused_attention_with_layernorm",
+    "npu_multi_head_attention",
+    "npu_dropout_with_add_softmax",
+    "dropout_with_byte_mask",
+    "FusedColorJitter",
+    "LinearA8W8Quant",
+    "DropoutWithByteMask",
+    "BiLSTM",
+    "DCNv2",
+    "copy_memory_",
+    "empty_with_format",
+    "npu_alloc_float_status",
+    "npu_get_float_status",
+    "npu_clear_float_status",
+    "npu_sign_bits_pack",
+    "npu_sign_bits_unpack",
+    "npu_random_choice_with_mask",
+    "npu_grid_assign_positive",
+    "npu_anchor_response_flags",
+    "npu_yolo_boxes_encode",
+    "npu_batch_nms",
+    "npu_giou",
+    "npu_ciou",
+    "npu_diou",
+    "npu_iou",
+    "npu_ptiou",
+    "npu_ps_roi_pooling",
+    "npu_mla_prolog",
+]
 PATTERNS = [
     *(rf"\b{name}\b" for name in REMOVED),
     r"\bnpu_nms_\w+",
