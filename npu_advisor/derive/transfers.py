@@ -26,19 +26,19 @@ def comm_split(profile: Profile) -> Table:
     communication.json does not tell is absent.
     """
     comms, pieces = profile.table("comms"), profile.table("exposed")
-    if not profile.has("comms"):
+    if not profile.has("kernels"):
         return Table.build("comm_split", {}, profile.rank)
     kernels = profile.table("kernels")
     computing = union(kernels["start_ns"], kernels["end_ns"])
     columns = {
         **{name: comms[name] for name in ("start_ns", "dur_ns", "type", "op", "step", "source", "source_how")},
-        **{name: comms[name] for name in _TOLD if np.isfinite(comms[name]).any()},
+        **{name: comms[name] for name in _TOLD if not len(comms) or np.isfinite(comms[name]).any()},
         "exposed_us": _per_comm(pieces, pieces["comm"], pieces["dur_us"], len(comms)),
         "late_us": _per_comm(pieces, pieces["comm"], pieces["dur_us"] * pieces["late"], len(comms)),
         "hidden_us": covered(comms["start_ns"], comms["end_ns"], computing) / 1000.0,
         "comm": np.arange(len(comms)),
     }
-    if profile.has("comm_tasks"):
+    if _told_inside(profile):
         columns |= _largest(profile, len(comms))
     told = {
         name: values for name, values in columns.items() if name in _ALWAYS or name not in _OF_COMMS or _any(values)
@@ -58,6 +58,11 @@ def _per_comm(table: Table, comm: Ints, values: Floats, size: int) -> Floats:
     rows = comm >= 0 if len(table) else np.zeros(0, dtype=bool)
     sums: Floats = np.bincount(comm[rows], weights=values[rows], minlength=size).astype(np.float64)
     return sums
+
+
+def _told_inside(profile: Profile) -> bool:
+    """Whether the sub-tasks of every collective are known; a card alone has neither."""
+    return profile.has("comm_tasks") or (profile.has("kernels") and not len(profile.table("comms")))
 
 
 def between_cards(tasks: Table) -> Mask:
@@ -82,7 +87,7 @@ def transfers(profile: Profile) -> Table:
     size is no multiple of 512 bytes takes longer than at the median rate of those of its kind whose size is one.
     """
     tasks, kernels, comms = profile.table("comm_tasks"), profile.table("kernels"), profile.table("comms")
-    if not profile.has("comm_tasks"):
+    if not _told_inside(profile):
         return Table.build("transfers", {}, profile.rank)
     rows = np.flatnonzero(between_cards(tasks))
     size, dur_ns, comm = tasks["bytes"][rows], tasks["dur_ns"][rows], tasks["comm"][rows]

@@ -95,6 +95,21 @@ CHUNKS = {"virtual_pipeline_model_parallel_size": 2, "pipeline_parallel_size": "
 CHUNKS |= {"micro_batch_size": 1, "data_parallel_size": 2}
 
 
+def test_a_card_alone_has_no_transfers_and_one_whose_transfers_were_not_recorded_says_so() -> None:
+    work = [{"type": "Mul", "start_us": 5, "dur_us": 20}]
+    alone = finished(steps=[{"dur_us": 200}], kernels=work)
+    assert alone.missing("transfers", "excess_us") is None
+    assert alone.missing("comm_split", "largest_bytes") is None
+    assert len(alone.table("comm_split")) == len(alone.table("transfers")) == 0
+    comms = [{"name": "hcom_allReduce__1", "type": "allReduce", "start_us": 0, "dur_us": 100}]
+    bare = finished(steps=[{"dur_us": 200}], kernels=work, comms=comms)
+    assert len(bare.table("comm_split")) == 1
+    for table, column in (("transfers", "bytes"), ("comm_split", "largest_bytes"), ("comm_split", "bytes")):
+        missing = bare.missing(table, column)
+        assert missing is not None
+        assert missing.enable == "profiler_level=Level1"
+
+
 @pytest.mark.parametrize(("told", "share"), [(PLAIN, 3 / 11), (CHUNKS, 1 / 9)])
 def test_an_even_pipeline(told: dict[str, object], share: float) -> None:
     assert ideal_share({"distributed_args": told}) == pytest.approx(share)
