@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from npu_advisor.base.errors import ConfigError
 from npu_advisor.base.messages import say
 from npu_advisor.derive.clock import clock
 from npu_advisor.derive.comm import exposed
 from npu_advisor.derive.facts import SETTINGS, environment, profile_row, switches
-from npu_advisor.derive.hardware import hardware
+from npu_advisor.derive.hardware import CHIPS, hardware
 from npu_advisor.derive.memory import peak_owners
 from npu_advisor.derive.pipeline import bubbles
 from npu_advisor.derive.reserve import fragmentation, step_memory
@@ -39,6 +41,15 @@ def derive(profile: Profile) -> Profile:
     """Register every derived table on ``profile``; none is computed yet."""
     profile.register(PROVIDERS)
     return profile
+
+
+def tell_chip(profiles: Sequence[Profile], name: str) -> None:
+    """Take the user's word for the chip of ``profiles``; ConfigError for a name that is not known."""
+    known = [chip.name for chip in CHIPS]
+    if name not in known:
+        raise ConfigError(say("error.unknown_chip", name=name, known=", ".join(known)))
+    for profile in profiles:
+        profile.info = replace(profile.info, metadata={**profile.info.metadata, "soc": name})
 
 
 def introduce(profiles: Sequence[Profile]) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import PROFILES, needs_profiles
+from places import DEMO, PROFILES, needs_profiles
 
 from npu_advisor import load_profile
+from npu_advisor.base.errors import ConfigError
 from npu_advisor.derive.hardware import CHIPS, hardware
 from npu_advisor.model.profile import Profile, ProfileInfo
 from npu_advisor.model.table import Table
@@ -87,6 +88,18 @@ def test_a_damaged_device_record_is_none(text: str, tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "info.json").write_text(text)
     assert device_record(tmp_path) is None
+
+
+def test_the_user_names_the_chip(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NPU_ADVISOR_CHIP", "Ascend910B3")
+    found = hardware(load_profile(DEMO))
+    assert found is not None
+    assert (found.cube_cores, found.how) == (20, "given")
+    monkeypatch.setenv("NPU_ADVISOR_CHIP", "Ascend910B")
+    with pytest.raises(
+        ConfigError, match="'Ascend910B' is no chip with known rates; known are Ascend310P3, Ascend910B1"
+    ):
+        load_profile(DEMO)
 
 
 @needs_profiles
