@@ -86,19 +86,19 @@ def analyze(
     report = Analysis(
         tool=Tool(version=__version__),
         profile=session.facts,
-        steps=[step for profile in profiles for step in summary.steps(profile)],
+        steps=[
+            step
+            for number, profile in enumerate(profiles)
+            for step in summary.steps(profile, summary.paths_of(number, priced.trusted))
+        ],
         facts=[summary.facts(profile) for profile in profiles],
         top_kernels=[kernel for profile in profiles for kernel in summary.top_kernels(profile)],
         replay=priced.replay,
         saving=priced.saving,
         findings=priced.findings,
         suppressed=suppressed(price(set_aside, roots).findings) if set_aside else [],
-        not_the_cause=[
-            # Rules that were left out might blame what looks harmless.
-            item
-            for profile in ([] if select or ignore else profiles)
-            for item in summary.not_the_cause(profile, roots, priced.findings)
-        ],
+        # Rules that were left out might blame what looks harmless.
+        not_the_cause=[] if select or ignore else summary.not_the_cause(profiles, priced, roots),
         rules=summary.outcomes([outcomes for _, outcomes in results]),
         diagnostics=[remark for profile in profiles for remark in summary.remarks(profile)],
         profiler_call=summary.profiler_call(results),

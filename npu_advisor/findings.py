@@ -13,6 +13,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from npu_advisor.base.terms import Basis, Effort, Severity, Text
 
 SCHEMA_VERSION = "1.0"
+# What a stretch of a critical path can be.
+PathPart = Literal[
+    "host",
+    "input",
+    "dispatch",
+    "compute",
+    "copy",
+    "communication",
+    "waiting_for_rank",
+    "sync",
+    "stream_gap",
+    "anchor",
+]
 JsonValue = str | int | float | bool | None
 
 
@@ -51,6 +64,10 @@ class Step(_Model):
 
     compute + exposed_communication + free + prepare + after_last_kernel = duration;
     the idle owners split free + prepare.
+
+    ``critical_path`` is what holds the end of the step where it is, by part in us (it adds up to the duration): host,
+    input, dispatch, compute, copy, communication, waiting_for_rank, sync, stream_gap, anchor (held for no recorded
+    reason). ``bound_by`` is its largest part. Both are null without a replay that can be trusted.
     """
 
     rank: int
@@ -66,6 +83,8 @@ class Step(_Model):
     after_last_kernel_us: float
     waiting_for_rank_us: dict[str, float] = Field(default_factory=dict)
     idle_owners: dict[str, float] = Field(default_factory=dict)
+    critical_path: dict[PathPart, float] | None = None
+    bound_by: PathPart | None = None
 
 
 class RankFacts(_Model):
@@ -114,8 +133,22 @@ class Replay(_Model):
     start_shift: StartShift | None = None
 
 
+class After(_Model):
+    """Findings (by fingerprint) that hide another one: once all of them are fixed, that one saves so much."""
+
+    fingerprints: list[str]
+    us_per_step: float
+
+
 class Saving(_Model):
-    """What a fix saves per step. ``joint`` is its part when every finding shown is fixed too."""
+    """What a fix saves per step, alone; negative where it would cost time.
+
+    ``joint_us_per_step`` is its part when every finding is fixed: where replayed, what all fixes save together less
+    what all but this one save (leave one out; these parts need not add up to the joint saving); where bounded, what
+    its time adds to that of the larger findings before it (each microsecond once). ``after`` is for a fix that saves
+    nothing now: what would have to be fixed first for it to matter, and what it saves then. ``freed_bytes`` is the
+    memory at the peak that it frees as well, where it does.
+    """
 
     us_per_step: float
     low_us_per_step: float
@@ -124,12 +157,16 @@ class Saving(_Model):
     share: float
     basis: Basis
     assumes: Text | None = None
+    after: list[After] = Field(default_factory=list)
+    freed_bytes: float | None = None
 
 
 class JointSaving(_Model):
-    """What all findings shown save together."""
+    """What all findings save together; the range is that of all low and of all high ends at once."""
 
     joint_us_per_step: float = 0.0
+    low_us_per_step: float = 0.0
+    high_us_per_step: float = 0.0
     share: float = 0.0
     basis: Basis = Basis.UPPER_BOUND
 
@@ -168,7 +205,12 @@ class Location(_Model):
 
 
 class Link(_Model):
-    """One hop of the chain from the kernel back to the user's line. ``start`` is an absolute time in us, as text."""
+    """One hop of the chain from an event back to the user's line, along recorded edges.
+
+    ``kind`` is kernel, task, communication, idle, exposed communication, launch, call (of a blocking, compiling or
+    allocating kind), Dequeue, Enqueue, op, forward op, allocation, ..., and line at the end. ``start`` is an absolute
+    time in us, as text.
+    """
 
     kind: str
     name: str
@@ -235,12 +277,13 @@ class Suppressed(_Model):
 
 
 class NotTheCause(_Model):
-    """Something long in the trace whose change alone would not shorten the step."""
+    """Something long in the trace whose change alone would not (or hardly) shorten the step; ``where`` it ran."""
 
     rank: int
     name: str
     location: Location | None
     duration_us: float
+    where: Literal["host", "device"] = "host"
     reason: Text
 
 

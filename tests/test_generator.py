@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import filecmp
+import itertools
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from places import DEMO, REPOSITORY
+from places import DEMO, PROFILES, REPOSITORY
 from synthetic import DEMO as DEMO_SETTINGS
-from synthetic import PLANTS, Settings, generate
+from synthetic import HARDER, PLANTS, Settings, generate
 from synthetic.settings import parse_plants, size_bytes
 
 GENERATE = [sys.executable, str(REPOSITORY / "fixtures" / "generate.py")]
@@ -63,6 +65,85 @@ def test_the_same_settings_give_the_same_bytes(tmp_path: Path) -> None:
     assert filecmp.cmpfiles(tmp_path / "one", tmp_path / "two", names, shallow=False)[0] == names
     generate(tmp_path / "other", Settings(steps=2, layers=1, plant=["item:n=2"], ranks=2, seed=8))
     assert "truth.json" in filecmp.cmpfiles(tmp_path / "one", tmp_path / "other", names, shallow=False)[1]
+
+
+ORIGINAL = PROFILES.parent / "bench" / "make_profile.py"
+
+
+@pytest.mark.skipif(not ORIGINAL.is_file(), reason="the generator that this one began as is not here")
+def test_what_is_not_asked_for_changes_no_byte(tmp_path: Path) -> None:
+    arguments = ["--steps", "2", "--plant", "all", "--ranks", "2", "--layers", "2"]
+    for name, command in (("old", [sys.executable, str(ORIGINAL)]), ("new", GENERATE)):
+        subprocess.run([*command, str(tmp_path / name), *arguments], check=True, capture_output=True, timeout=120)
+    names = _files(tmp_path / "old")
+    assert _files(tmp_path / "new") == names
+    assert filecmp.cmpfiles(tmp_path / "old", tmp_path / "new", names, shallow=False)[0] == names
+
+
+def _slices(folder: Path) -> list[dict[str, Any]]:
+    trace = next(folder.rglob("trace_view.json"))
+    return [event for event in json.loads(trace.read_text()) if event["ph"] == "X"]
+
+
+def _ns(text: str) -> int:
+    return int(text.replace(".", ""))
+
+
+def _on_device(slices: list[dict[str, Any]], stream: int) -> list[tuple[int, int, str]]:
+    """(start, end, name) of the device tasks of a stream, in ns, in time order."""
+    mine = [one for one in slices if one["args"].get("Physic Stream Id") == stream]
+    return sorted((_ns(one["ts"]), _ns(one["ts"]) + round(one["dur"] * 1000), one["name"]) for one in mine)
+
+
+def _with(tmp_path: Path, **extra: Any) -> list[dict[str, Any]]:
+    generate(tmp_path, Settings(steps=1, layers=2, counters=False, **extra))
+    return [one for one in _slices(tmp_path) if "args" in one]
+
+
+def test_streams_are_ordered_by_events(tmp_path: Path) -> None:
+    slices = _with(tmp_path, events=True, second_stream=True)
+    names = {stream: [name for _, _, name in _on_device(slices, stream)] for stream in (2, 3, 4)}
+    assert all({"EVENT_RECORD", "EVENT_WAIT"} <= set(found) for found in names.values())
+    assert any("MatMul" in name for name in names[3])
+    calls = {one["args"]["connection_id"]: one["name"] for one in slices if one["name"].startswith("AscendCL@")}
+    for one in slices:
+        if one["name"] in ("EVENT_RECORD", "EVENT_WAIT"):
+            expected = "aclrtRecordEvent" if one["name"] == "EVENT_RECORD" else "aclrtStreamWaitEvent"
+            assert calls[one["args"]["connection_id"]] == f"AscendCL@{expected}"
+
+
+def test_noise_moves_tasks_but_keeps_their_order(tmp_path: Path) -> None:
+    quiet = _on_device(_with(tmp_path / "quiet"), 2)
+    noisy = _on_device(_with(tmp_path / "noisy", noise_us=2.0), 2)
+    assert [name for *_, name in noisy] == [name for *_, name in quiet]
+    assert all(after[0] >= before[1] for before, after in itertools.pairwise(noisy))
+    moved = [one[0] - other[0] for one, other in zip(noisy, quiet, strict=True)]
+    assert 500 < sum(moved) / len(moved) < 8000
+
+
+def test_the_device_clock_may_be_ahead(tmp_path: Path) -> None:
+    plain, ahead = _with(tmp_path / "plain"), _with(tmp_path / "ahead", clock_us=40.0)
+    shift = {"Enqueue": 0, "MEMCPY_ASYNC": 40_000, "hcom_allReduce__586_0_1": 40_000}
+    for name, expected in shift.items():
+        one, other = (next(_ns(e["ts"]) for e in found if e["name"] == name) for found in (plain, ahead))
+        assert other - one == expected, name
+
+
+def test_pauses_and_waits_inside_collectives_are_recorded(tmp_path: Path) -> None:
+    slices = _with(tmp_path, gc_ms=5.0, notify=3)
+    pauses = [one for one in slices if one["name"] == "GC"]
+    assert [(one["cat"], one["args"]) for one in pauses] == [("GC", {})]
+    assert 3e3 < pauses[0]["dur"] < 8e3
+    collectives = [one for one in slices if one["name"].startswith("hcom_")]
+    assert sum(one["name"] == "Notify Wait" for one in slices) == 3 * len(collectives)
+    report = json.loads(next(tmp_path.rglob("communication.json")).read_text())
+    times = [entry["Communication Time Info"] for entry in report["step10"]["collective"].values()]
+    assert all(time["Wait Time(ms)"] > time["Synchronization Time(ms)"] for time in times)
+
+
+def test_settings_that_make_it_harder_are_named_where_they_do() -> None:
+    assert not set(Settings().as_dict()) & set(HARDER)
+    assert Settings(**HARDER).as_dict().items() >= HARDER.items()
 
 
 def test_every_plant_costs_what_removing_it_saves(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from npu_advisor.engine import savings
 from npu_advisor.graph.replay import Replayer, host, waits
 from npu_advisor.graph.replay.device import DeviceLanes
 from npu_advisor.graph.replay.syncs import Syncs
+from npu_advisor.report.options import Options
+from npu_advisor.report.terminal import render_terminal
 
 RULES = {
     "dispatch": "dispatch-dequeue-gap",
@@ -211,3 +213,55 @@ def test_a_few_lost_links_change_little(generated: Generated) -> None:
         figures.append(replayer.price(variants.expected))
     assert lost.any()
     assert figures[1] == pytest.approx(figures[0], rel=0.05)
+
+
+HIDDEN = Settings(steps=3, world=1, seed=35, counters=False, plant=["dispatch", "aicpu"], device_scale=0.4)
+
+
+def test_a_fix_that_saves_nothing_now_says_what_it_waits_for(generated: Generated, report_of: ReportOf) -> None:
+    """The slow kernel runs under a host that is behind; without the loop that holds the host it costs its time."""
+    folder = generated(HIDDEN)
+    truth = json.loads((folder / "truth.json").read_text())
+    report = report_of(folder)
+    by_rule = {found.rule_id: found for found in report.findings}
+    hidden, loop = by_rule["aicpu-op"].saving, by_rule["dispatch-dequeue-gap"]
+    assert hidden is not None
+    assert truth["plants"]["aicpu"]["saving_us_per_step"] < 0.001 * truth["step_us"]
+    assert hidden.us_per_step < 0.001 * truth["step_us"]
+    first = hidden.after[0]
+    assert first.fingerprints == [loop.fingerprint]
+    assert first.us_per_step == pytest.approx(truth["plants"]["aicpu"]["alone_us_per_step"], rel=0.1)
+
+
+def test_only_what_saves_nothing_now_waits_for_others(generated: Generated, report_of: ReportOf) -> None:
+    report = report_of(generated(TWINS["two ranks"]))
+    steps = {step.rank: step.duration_us for step in report.steps}
+    known = {found.fingerprint for found in report.findings}
+    for found in report.findings:
+        if found.saving is not None and found.saving.after:
+            assert found.saving.us_per_step < savings.REAL_SHARE * max(steps.values())
+            assert {name for after in found.saving.after for name in after.fingerprints} <= known - {found.fingerprint}
+
+
+def test_the_joint_range_holds_the_joint_figure(generated: Generated, report_of: ReportOf) -> None:
+    for twin in TWINS.values():
+        joint = report_of(generated(twin)).saving
+        assert joint.basis is Basis.REPLAYED
+        assert joint.low_us_per_step <= joint.joint_us_per_step <= joint.high_us_per_step
+        assert joint.low_us_per_step < joint.high_us_per_step
+
+
+def test_a_fix_that_costs_time_keeps_its_sign_in_json_and_prints_as_nothing(
+    generated: Generated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = generated(TWINS["one card"])
+    monkeypatch.setattr(Replayer, "price", lambda self, edits: -5000.0)
+    report = analyze(folder, select=["kernel-top-cost"])
+    saving = report.findings[0].saving
+    assert saving is not None
+    assert saving.us_per_step == saving.low_us_per_step == saving.high_us_per_step == -5.0
+    assert saving.share < 0
+    assert report.saving.joint_us_per_step == -5.0
+    text = render_terminal(report, Options(width=100, show_all=True))
+    assert "saves nothing now" in text
+    assert "-5" not in text

@@ -1,5 +1,7 @@
 """What looks slow on the host but is not the cause: long events whose time the device does not lose.
 
+This is the answer for profiles whose replay cannot be trusted; :mod:`npu_advisor.derive.hidden` asks the replay.
+
 An event qualifies when it lasts at least 5 % of its step and the device is idle during at most a twentieth of it and
 under 0.5 % of the step.  Steps whose device records are not complete tell nothing.  The outermost such event speaks for
 what it contains: a Python function for the ops it runs.
@@ -28,12 +30,14 @@ MAX_IDLE_OF_STEP = 0.005
 
 
 class Bystander(NamedTuple):
-    """One such event: its name, the line that calls it, its mean duration per step, and why it costs nothing."""
+    """One such event: its name, the line that calls it, its mean duration per step, why it costs nothing, and whether
+    it ran on the device."""
 
     name: str
     frame: Frame | None
     duration_us: float
     reason: Text
+    device: bool = False
 
 
 def bystanders(profile: Profile, limit: int = 5) -> list[Bystander]:
@@ -54,7 +58,7 @@ def bystanders(profile: Profile, limit: int = 5) -> list[Bystander]:
             if any(lane == track and low <= start and end <= high for lane, low, high in spoken):
                 continue
             spoken.append((track, start, end))
-            label, frame = _label(profile, table, row)
+            label, frame = label_of(profile, table, row)
             key = (label, str(frame))
             frames_of[key] = frame
             found.setdefault(key, []).append((float(table["dur_us"][row]), _reason(busy, table, row)))
@@ -70,12 +74,12 @@ def _outermost(profile: Profile, table: Table) -> Ints:
     if not len(table):
         return np.zeros(0, dtype=np.int64)
     steps, idle = profile.table("steps"), profile.table("idle")
-    step = _step_of(profile, table)
+    step = step_of(profile, table)
     step_ns = np.where(step >= 0, steps["dur_ns"][np.maximum(step, 0)], np.iinfo(np.int64).max)
     lost = covered(table["start_ns"], table["end_ns"], union(idle["start_ns"], idle["end_ns"]))
     long_ = table["dur_ns"] >= MIN_STEP_SHARE * step_ns
     harmless = (lost <= MAX_IDLE_OF_EVENT * table["dur_ns"]) & (lost <= MAX_IDLE_OF_STEP * step_ns)
-    good = long_ & harmless & _eligible(table) & (table["dur_ns"] < 0.98 * step_ns)
+    good = long_ & harmless & eligible(table) & (table["dur_ns"] < 0.98 * step_ns)
     good &= (step >= 0) & steps["complete"][np.maximum(step, 0)]
     tree = nesting_of(profile, table.spec.name)
     nearest = tree.inherit(np.where(good, np.arange(len(table)), -1))
@@ -83,7 +87,8 @@ def _outermost(profile: Profile, table: Table) -> Ints:
     return np.flatnonzero(good & (above < 0))
 
 
-def _step_of(profile: Profile, table: Table) -> Ints:
+def step_of(profile: Profile, table: Table) -> Ints:
+    """The step row of each event, -1 for none."""
     if table.spec.column("step"):
         return np.asarray(table["step"])
     steps = profile.table("steps")
@@ -92,7 +97,7 @@ def _step_of(profile: Profile, table: Table) -> Ints:
     return np.where(inside, row, -1)
 
 
-def _eligible(table: Table) -> Mask:
+def eligible(table: Table) -> Mask:
     """User functions among Python frames; user ranges and optimizer steps among ops (not torch's own plumbing)."""
     names = table["name"]
     if table.spec.name == "frames":
@@ -107,7 +112,7 @@ def _eligible(table: Table) -> Mask:
     return np.asarray(match[names.codes])
 
 
-def _label(profile: Profile, table: Table, row: int) -> tuple[str, Frame | None]:
+def label_of(profile: Profile, table: Table, row: int) -> tuple[str, Frame | None]:
     """What to call the event, and the user's line that calls it."""
     names = table["name"]
     name = str(names.categories[names.codes[row]])

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints, Mask, covered, cut, intersect, latest_open, subtract, union
+from npu_advisor.base.intervals import Ints, Mask, Spans, covered, cut, intersect, latest_open, subtract, union
 from npu_advisor.derive.facts import kernel_us
 from npu_advisor.graph.source import ENGINE_MARK
 from npu_advisor.model.profile import Profile
@@ -89,6 +89,12 @@ def waits_for_rank(profile: Profile) -> dict[int, dict[int, int]]:
         waits, peer = result[int(table["step"][row])], int(table["peer"][row])
         waits[peer] = waits.get(peer, 0) + int(table["dur_ns"][row])
     return result
+
+
+def waits_for_others(profile: Profile) -> Spans:
+    """When this rank's collectives waited for one or several other ranks, hidden by kernels or not (ns)."""
+    late = _late(profile)
+    return union(late.start, late.end)
 
 
 def slower_peers(profile: Profile) -> list[Profile]:

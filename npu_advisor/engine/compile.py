@@ -78,7 +78,7 @@ class _Compiler(Checker):
 
     def _recorded(self, name: str, scope: StaticScope) -> None:
         kind = self.path(name, scope, ("emit", "recorded"))
-        memory = self.rule.emit.fix is not None and self.rule.emit.fix.kind == "memory"
+        memory = self.rule.emit.fix is not None and self.rule.emit.fix.memory is not None
         if kind.kind not in ("num", "any") or kind.unit not in ("", "us", *(["bytes"] if memory else [])):
             what = f"in {kind.unit}" if kind.kind == "num" else "not a number"
             self.report(("emit", "recorded"), f"'recorded' is a time in us, '{name}' is {what}")
@@ -144,6 +144,11 @@ class _Compiler(Checker):
                     self.report((*place, fix.kind), message)
         inner = StaticScope((fix.table,), scope.names, self.reads)
         where = None if fix.where is None else self.expression(fix.where, inner, (*place, "where"), "bool")
+        if fix.memory is not None:
+            return p.FixPlan(fix, self.expression(fix.memory, scope, (*place, "memory"), "num"), where)
+        if fix.per_parameter is not None:
+            place = (*place, "per_parameter")
+            return p.FixPlan(fix, self.expression(fix.per_parameter, scope, place, "bool"), where)
         if fix.expression is None:
             return p.FixPlan(fix, where=where)
         part = "by" if fix.by is not None else "us"

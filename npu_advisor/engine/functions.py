@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from npu_advisor.base.shapes import dtype_bytes, tensor_dims
+from npu_advisor.base.shapes import tensor_bytes, tensor_sizes
 from npu_advisor.engine.regex import Searcher
 from npu_advisor.engine.values import Array, Kind, Value, boolean, number
 
@@ -97,42 +96,16 @@ def divide(left: Value, right: Value) -> Value:
         return number(np.true_divide(left.data, right.data), _both_missing(left, right))
 
 
-def _tensor_sizes(shapes: str) -> list[float] | None:
-    """Elements of each tensor of ``32,3;64`` (0 for an empty member), None when it is no list of shapes."""
-    tensors = tensor_dims(shapes)
-    return None if tensors is None else [float(math.prod(dims)) if dims else 0.0 for dims in tensors]
-
-
 def _numel(shapes: Value) -> Value:
     assert shapes.categories is not None
-    sizes = [_tensor_sizes(str(name)) for name in shapes.categories]
+    sizes = [tensor_sizes(str(name)) for name in shapes.categories]
     sums = np.array([np.nan if size is None else sum(size) for size in sizes] + [np.nan])
     return number(sums[shapes.data])
 
 
-def _pair_bytes(shapes: str, dtypes: str) -> float:
-    sizes, names = _tensor_sizes(shapes), dtypes.split(";")
-    if sizes is None or len(sizes) != len(names):
-        return float("nan")
-    total = 0.0
-    for size, name in zip(sizes, names, strict=True):
-        each = dtype_bytes(name)
-        if size and each is None:
-            return float("nan")
-        total += size * (each or 0)
-    return total
-
-
 def _nbytes(shapes: Value, dtypes: Value) -> Value:
     assert shapes.categories is not None and dtypes.categories is not None
-    width = len(dtypes.categories) + 1
-    pairs, inverse = np.unique((shapes.data.astype(np.int64) + 1) * width + dtypes.data + 1, return_inverse=True)
-    sizes = np.full(len(pairs), np.nan)
-    for index, pair in enumerate(pairs):
-        shape, dtype = pair // width - 1, pair % width - 1
-        if shape >= 0 and dtype >= 0:
-            sizes[index] = _pair_bytes(str(shapes.categories[shape]), str(dtypes.categories[dtype]))
-    return number(sizes[inverse.reshape(np.shape(shapes.data))])
+    return number(tensor_bytes(shapes.data, shapes.categories, dtypes.data, dtypes.categories))
 
 
 FUNCTIONS: dict[str, Function] = {

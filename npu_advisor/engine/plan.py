@@ -147,9 +147,10 @@ class EvidencePlan:
 
 @dataclass(frozen=True)
 class FixPlan:
-    """The checked edit; ``expression`` reads columns of ``table`` or, for ``memory``, of the finding's row.
+    """The checked edit.
 
-    ``where`` leaves only some of the rows to edit.
+    ``expression`` reads columns of ``table`` or, for ``memory`` and ``per_parameter``, of the finding's row; ``where``
+    leaves only some of the rows to edit.
     """
 
     spec: Fix

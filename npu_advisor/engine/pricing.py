@@ -21,9 +21,9 @@ from npu_advisor.base.terms import Basis, Severity, Text
 from npu_advisor.engine.places import Roots, location
 from npu_advisor.engine.reach import carry
 from npu_advisor.engine.run import RawFinding, RawFix, RuleResult
-from npu_advisor.engine.savings import Run, Savings, replayed
+from npu_advisor.engine.savings import Run, Savings, Trusted, replayed
 from npu_advisor.engine.stages import below
-from npu_advisor.findings import Finding, JointSaving, Link, Replay, Saving
+from npu_advisor.findings import After, Finding, JointSaving, Link, Replay, Saving
 from npu_advisor.graph.build import EventGraph, event_graph
 from npu_advisor.model.profile import Profile
 
@@ -34,6 +34,7 @@ class Priced(NamedTuple):
     findings: list[Finding]
     saving: JointSaving
     replay: list[Replay]
+    trusted: list[Trusted]
 
 
 class Claim(NamedTuple):
@@ -72,6 +73,7 @@ def price(
         for number, (profile, outcomes) in enumerate(results)
     ]
     findings: dict[str, Finding] = {}
+    name_of: dict[int, str] = {}
     for (profile, _), ranked in zip(results, per_rank, strict=True):
         seen: dict[str, int] = {}
         for candidate, joint_us in ranked:
@@ -79,15 +81,27 @@ def price(
             seen[made.fingerprint] = seen.get(made.fingerprint, 0) + 1
             if seen[made.fingerprint] > 1:
                 made = made.model_copy(update={"fingerprint": f"{made.fingerprint}-{seen[made.fingerprint]}"})
+            name_of[id(candidate.raw)] = made.fingerprint
             findings[made.fingerprint] = _merge(findings.get(made.fingerprint), made, profile.rank)
+    for raw, hidden_by in savings.after.items():
+        fingerprint = name_of[raw]
+        findings[fingerprint] = _with_after(findings[fingerprint], hidden_by, name_of)
     ordered = sorted(findings.values(), key=_worth)
-    return Priced(ordered, _together(results, per_rank, savings.joint_us), savings.replay)
+    return Priced(ordered, _together(results, per_rank, savings.joint), savings.replay, savings.trusted)
+
+
+def _with_after(finding: Finding, hidden_by: list[tuple[list[int], float]], name_of: dict[int, str]) -> Finding:
+    """A finding that saves nothing now, with the fingerprints of those that must be fixed first."""
+    after = [After(fingerprints=[name_of[raw] for raw in before], us_per_step=us) for before, us in hidden_by]
+    if finding.saving is None or not after:
+        return finding
+    return finding.model_copy(update={"saving": finding.saving.model_copy(update={"after": after})})
 
 
 def _together(
     results: Sequence[tuple[Profile, Sequence[RuleResult]]],
     per_rank: Sequence[Sequence[tuple[_Candidate, float]]],
-    replayed_us: float,
+    replayed_us: tuple[float, float, float] | None,
 ) -> JointSaving:
     """What all findings save at once: as replayed, and what could only be bounded on top."""
     totals = [
@@ -95,9 +109,17 @@ def _together(
         for (profile, _), ranked in zip(results, per_rank, strict=True)
     ]
     bound_us, step_us = max(totals, default=(0.0, 0.0))
-    us = min(replayed_us + bound_us, step_us) if replayed_us else bound_us
-    basis = Basis.UPPER_BOUND if bound_us or not replayed_us else Basis.REPLAYED
-    return JointSaving(joint_us_per_step=us, share=us / step_us if step_us else 0.0, basis=basis)
+    us, low, high = replayed_us or (0.0, 0.0, 0.0)
+    # What is bounded may save nothing at all.
+    us, high = (end if not bound_us else min(end + bound_us, step_us) for end in (us, high))
+    basis = Basis.UPPER_BOUND if bound_us or replayed_us is None else Basis.REPLAYED
+    return JointSaving(
+        joint_us_per_step=us,
+        low_us_per_step=low,
+        high_us_per_step=high,
+        share=us / step_us if step_us else 0.0,
+        basis=basis,
+    )
 
 
 def _worth(finding: Finding) -> tuple[int, float, float, str]:
@@ -151,9 +173,9 @@ def _step_us(profile: Profile) -> float:
 
 
 def _claim(profile: Profile, raw: RawFinding) -> Claim | None:
-    """The device time behind a finding, None when its cure saves no time (memory, settings)."""
+    """The device time behind a finding, None when its cure saves no time that the ledger bounds (memory, settings)."""
     fix = raw.fix
-    if fix is None or fix.kind == "memory":
+    if fix is None or fix.freed_bytes is not None:
         return None
     if fix.kind == "close":
         return Claim(_owned(profile, "dispatch"), 1.0)
@@ -230,7 +252,7 @@ def _finding(candidate: _Candidate, joint_us: float, roots: Roots) -> Finding:
         message=raw.message,
         rank=profile.rank,
         step=raw.step if raw.step is not None else _only_step(profile),
-        recorded_us=raw.recorded_us if raw.fix is None or raw.fix.kind != "memory" else None,
+        recorded_us=raw.recorded_us if raw.fix is None or raw.fix.freed_bytes is None else None,
         saving=saving,
         location=location(frame, raw.how or "", roots),
         location_missing=None if frame else _why_no_line(profile, op),
@@ -251,9 +273,7 @@ def _only_step(profile: Profile) -> int | None:
 
 
 def _saving(candidate: _Candidate, joint_us: float) -> Saving | None:
-    if candidate.claim is None:
-        return None
-    if candidate.replayed is not None:
+    if candidate.replayed is not None or candidate.claim is None:
         return candidate.replayed
     step_us = _step_us(candidate.profile)
     us = candidate.us_per_step
@@ -285,6 +305,8 @@ def _severity(raw: RawFinding, saving: Saving | None) -> Severity:
     severity = Severity.of_share(saving.share) if saving else Severity.INFO
     if limit is not None and limit.at_most is not None:
         return max(severity, limit.at_most, key=lambda item: item.order)
+    if limit is not None and limit.at_least is not None:
+        return min(severity, limit.at_least, key=lambda item: item.order)
     return severity
 
 
@@ -314,8 +336,6 @@ def _spokesman(profile: Profile, raw: RawFinding) -> tuple[str, int]:
 
 
 def _chain(graph: EventGraph, table: str, row: int) -> list[Link]:
-    if table not in ("kernels", "tasks", "comms"):
-        return []
     hops = graph.chain(row, table)
     return [
         Link(

@@ -34,7 +34,8 @@ class RawFix:
     """The edit of a finding's cure.
 
     ``rows`` are the positions in ``table`` that the members stand for, ascending; ``values`` the evaluated ``by`` or
-    ``us`` of each (None for edits without a number). ``memory`` has no rows and one value, in bytes.
+    ``us`` of each (None for edits without a number), for ``fuse`` whether it is ``per_parameter``. ``memory`` has no
+    rows; ``freed_bytes`` is what it and ``avoid`` free at the peak.
     """
 
     kind: FixKind
@@ -42,6 +43,7 @@ class RawFix:
     rows: Array
     values: Array | None
     spec: Fix
+    freed_bytes: float | None = None
 
 
 @dataclass(frozen=True)
@@ -250,21 +252,28 @@ class _Findings:
         if fix is None:
             return None
         spec, expression = fix.spec, fix.expression
-        if spec.kind == "memory":
+        freed = None
+        if spec.memory is not None:
             assert expression is not None
             value = expression.evaluate(self.rows).spread(len(self.rows))
-            return RawFix("memory", "", np.zeros(0, dtype=np.int64), value.data[row : row + 1], spec)
+            freed, expression = float(value.data[row]), None
+        if spec.kind == "memory":
+            return RawFix("memory", "", np.zeros(0, dtype=np.int64), None, spec, freed)
         rows = carry(self.profile, members, spec.table)
         edited, values = Rows.all_of(self.profile, spec.table).take(rows), None
         if fix.where is not None:
             kept = mask(edited, fix.where)
             edited, rows = edited.take(kept), rows[kept]
-        if expression is not None:
+        if spec.per_parameter is not None:
+            assert expression is not None
+            flag = expression.evaluate(self.rows).spread(len(self.rows))
+            values = np.full(len(rows), float(flag.data[row]))
+        elif expression is not None:
             values = expression.evaluate(edited).spread(len(edited)).data
         kernel = SCHEMA[spec.table].column("kernel")
         if kernel is not None:  # a table that describes kernels one by one: the graph knows them
-            return RawFix(spec.kind, kernel.target, self.profile.table(spec.table)["kernel"][rows], values, spec)
-        return RawFix(spec.kind, spec.table, rows, values, spec)
+            return RawFix(spec.kind, kernel.target, self.profile.table(spec.table)["kernel"][rows], values, spec, freed)
+        return RawFix(spec.kind, spec.table, rows, values, spec, freed)
 
     def _evidence(self, row: int) -> Evidence:
         plan = self.plan.evidence

@@ -10,15 +10,18 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from npu_advisor.base.intervals import Floats, Ints
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Basis, Text
+from npu_advisor.derive.comm import waits_for_others
 from npu_advisor.engine.run import RawFinding, RawFix, RuleResult, guarded
 from npu_advisor.findings import Replay, Saving, StartShift
 from npu_advisor.graph.replay import Edit, Replayer, Variants, merge
+from npu_advisor.graph.replay.path import StepPath, step_paths
 from npu_advisor.graph.replay.ranks import like_the_others, same_rows
 from npu_advisor.graph.replay.solve import CycleError
 from npu_advisor.model.profile import Profile
@@ -29,23 +32,41 @@ MAX_ERROR = 0.10
 # Above the first share of anchors a figure is a range, above the second it is withheld.
 RANGE_ANCHORED, MAX_ANCHORED = 0.15, 0.40
 MIN_LAUNCHES = 0.5
+# A finding that saves less than the first share of the step saves nothing now; one that would save the second one
+# after others matters then. They are looked for among so many others, for so many such findings.
+REAL_SHARE, AFTER_SHARE = 0.001, 0.0005
+MOST_HIDDEN, MOST_BEFORE, SHOWN = 8, 6, 3
 # A gap between queued kernels beyond this is the profiler's own work.
 USUAL_GAP_US = 20.0
 NO_EDIT = Edit()
+
+
+class Trusted(NamedTuple):
+    """A replay that passed its gates: the positions in the results of its ranks; of each one the paths of its steps
+    and the rows (by table) that findings claim to be worth something."""
+
+    positions: list[int]
+    replayer: Replayer
+    paths: list[list[StepPath]]
+    claims: list[list[tuple[str, Ints]]]
 
 
 @dataclass
 class Savings:
     """Savings by raw finding (``id``), why a rank has none (by position), and how well each step replays.
 
-    ``ranged`` are findings whose recording is anchored so much that their figure is a range.
+    ``ranged`` are findings whose recording is anchored so much that their figure is a range. ``after`` is by raw
+    finding: which others must be fixed before it saves anything, and what it saves then (us per step). ``joint`` is
+    what all findings save together: expected, low and high; None where nothing is replayed.
     """
 
     by_finding: dict[int, Saving] = field(default_factory=dict)
     reasons: dict[int, Text] = field(default_factory=dict)
     replay: list[Replay] = field(default_factory=list)
-    joint_us: float = 0.0
+    joint: tuple[float, float, float] | None = None
     ranged: set[int] = field(default_factory=set)
+    after: dict[int, list[tuple[list[int], float]]] = field(default_factory=dict)
+    trusted: list[Trusted] = field(default_factory=list)
 
     def of(self, raw: RawFinding, bound_us: float) -> Saving | None:
         """The replayed saving of a finding. Where anchors may hide part of it, the range reaches up to its bound."""
@@ -124,6 +145,10 @@ def _price_run(results: Results, run: Run, key: Callable[[RawFinding], str], fou
     assert run.replayer is not None
     edits = _edits(results, run.positions, key, run.replayer)
     _price(run, [entry for entry in edits.values() if entry.variants], found)
+    profiles, replayer = run.replayer.profiles, run.replayer
+    paths = step_paths(replayer.graph, replayer.calibrated, [waits_for_others(profile) for profile in profiles])
+    claims = [_claims(results[number], found) for number in run.positions]
+    found.trusted.append(Trusted(run.positions, replayer, paths, claims))
 
 
 def _runs(profiles: Sequence[Profile]) -> list[list[int]]:
@@ -147,6 +172,18 @@ def _why_not(profile: Profile) -> Text | None:
     if any((profile.table(name)["start_ns"] < 0).any() for name in needed):
         return say("saving.lost_times")
     return None
+
+
+def _claims(result: tuple[Profile, Sequence[RuleResult]], found: Savings) -> list[tuple[str, Ints]]:
+    """The rows of findings that may save something that counts: those behind them and those their fix edits."""
+    profile, outcomes = result
+    least = REAL_SHARE * float(profile.table("steps")["dur_us"].mean())
+    rows = []
+    for raw in (raw for outcome in outcomes for raw in outcome.raw_findings):
+        saving = found.by_finding.get(id(raw))
+        if saving is not None and saving.high_us_per_step >= least and raw.fix is not None:
+            rows += [raw.members, (raw.fix.table, raw.fix.rows)]
+    return rows
 
 
 def recorded(replayer: Replayer) -> list[Replay]:
@@ -260,27 +297,62 @@ def _price(run: Run, entries: list[_Entry], found: Savings) -> None:
     expected = [entry.edit("expected") for entry in entries]
     everything = run.saves_us(expected)
     priced: dict[int, Saving] = {}
+    alone, parts = [], []
     for number, entry in enumerate(entries):
         others = expected[:number] + expected[number + 1 :]
         part = everything - run.saves_us(others) if others else everything
         us = run.saves_us(expected[number])
+        alone.append(us)
+        parts.append(part)
         ends = [us, *(run.saves_us(entry.edit(which)) for which in entry.ends())]
         for profile, raw in entry.raws:
             step_us = float(profile.table("steps")["dur_us"].mean()) - run.done_ns / 1000.0
             if replayer.anchored_share > RANGE_ANCHORED:
                 found.ranged.add(id(raw))
             priced[id(raw)] = Saving(
-                us_per_step=max(us, 0.0),
-                low_us_per_step=max(min(ends), 0.0),
-                high_us_per_step=max(max(ends), 0.0),
-                joint_us_per_step=max(part, 0.0),
-                share=max(us, 0.0) / step_us if step_us > 0 else 0.0,
+                us_per_step=us,
+                low_us_per_step=min(ends),
+                high_us_per_step=max(ends),
+                joint_us_per_step=part,
+                share=us / step_us if step_us > 0 else 0.0,
                 basis=Basis.REPLAYED,
+                freed_bytes=raw.fix.freed_bytes if raw.fix else None,
                 assumes=assumes(replayer),
             )
     # All or nothing: beside bounds, a joint figure would count the same time twice.
     found.by_finding |= priced
-    found.joint_us = max(found.joint_us, everything)
+    found.after |= _after(run, entries, alone, parts)
+    if entries:
+        ends = [run.saves_us([entry.edit(which) for entry in entries]) for which in ("low", "high")]
+        joint = everything, min(everything, *ends), max(everything, *ends)
+        found.joint = joint if found.joint is None else max(found.joint, joint)
+
+
+def _after(
+    run: Run, entries: list[_Entry], alone: list[float], parts: list[float]
+) -> dict[int, list[tuple[list[int], float]]]:
+    """For findings that save nothing now: each one other finding after whose cure they would, the most telling first.
+
+    Only the largest of the others are tried. Where no single one is enough, all of them together may be. ``alone`` and
+    ``parts`` (of the joint saving) are in us per step.
+    """
+    assert run.replayer is not None
+    step_us = float(np.mean([step.recorded for step in run.replayer.recorded])) / 1000.0
+    order = sorted(range(len(entries)), key=lambda number: -alone[number])
+    found: dict[int, list[tuple[list[int], float]]] = {}
+    for number in [number for number in order if alone[number] < REAL_SHARE * step_us][:MOST_HIDDEN]:
+        others = [other for other in order if other != number]
+        gains = []
+        for other in others[:MOST_BEFORE]:
+            both = merge([entries[number].edit("expected"), entries[other].edit("expected")])
+            gains.append(([other], run.saves_us(both) - alone[other]))
+        least = max(alone[number], 0.0) + AFTER_SHARE * step_us
+        worth = sorted((pair for pair in gains if pair[1] >= least), key=lambda pair: -pair[1])[:SHOWN]
+        if not worth and len(others) > 1 and parts[number] >= least:
+            worth = [(others, parts[number])]
+        for _, raw in entries[number].raws if worth else ():
+            found[id(raw)] = [([id(entries[other].raws[0][1]) for other in before], us) for before, us in worth]
+    return found
 
 
 def assumes(replayer: Replayer) -> Text:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from npu_advisor.base.errors import ProfileError
-from npu_advisor.derive.bystanders import bystanders
+from npu_advisor.derive.bystanders import Bystander, bystanders
 from npu_advisor.derive.comm import waits_for_rank
 from npu_advisor.derive.facts import device_busy_us, idle_us, memory_peak
+from npu_advisor.derive.hidden import hidden
 from npu_advisor.engine.places import Roots, location
-from npu_advisor.engine.run import RuleResult
+from npu_advisor.engine.pricing import Priced
+from npu_advisor.engine.run import RuleResult, guarded
+from npu_advisor.engine.savings import REAL_SHARE, Trusted
 from npu_advisor.findings import Finding, NotTheCause, Outcome, RankFacts, RankInfo, Remark, Step, TopKernel
+from npu_advisor.graph.replay.path import StepPath
 from npu_advisor.model.profile import Diagnostic, Profile
 
 TOP_KERNELS = 10
@@ -33,8 +38,9 @@ def rank_info(profile: Profile) -> RankInfo:
     )
 
 
-def steps(profile: Profile) -> list[Step]:
-    """The ledger of every step."""
+def steps(profile: Profile, paths: Sequence[StepPath] = ()) -> list[Step]:
+    """The ledger of every step; ``paths`` are their critical paths where the replay can be trusted."""
+    parts = {path.step: {part: ns / 1000.0 for part, ns in path.lengths().items()} for path in paths}
     table = profile.table("steps")
     waits = waits_for_rank(profile)
     made = []
@@ -55,6 +61,8 @@ def steps(profile: Profile) -> list[Step]:
                 after_last_kernel_us=float(table["after_us"][row]),
                 waiting_for_rank_us={str(peer): ns / 1000.0 for peer, ns in sorted(waits.get(row, {}).items())},
                 idle_owners={owner: us for owner, us in idle_us(profile, row).items() if us > 0},
+                critical_path=parts.get(row),
+                bound_by=max(parts[row], key=lambda part: parts[row][part]) if parts.get(row) else None,
             )
         )
     return made
@@ -104,20 +112,54 @@ def top_kernels(profile: Profile) -> list[TopKernel]:
     ]
 
 
-def not_the_cause(profile: Profile, roots: Roots, findings: Sequence[Finding]) -> list[NotTheCause]:
-    """Long host events whose change alone would not shorten the step; never at a line that a finding blames."""
-    blamed = {(found.location.path, found.location.line) for found in findings if found.location}
-    return [
-        NotTheCause(
-            rank=profile.rank,
-            name=item.name,
-            location=location(item.frame, "own", roots),
-            duration_us=item.duration_us,
-            reason=item.reason,
-        )
-        for item in bystanders(profile)
-        if item.frame is None or (item.frame.path, item.frame.line) not in blamed
-    ]
+def paths_of(number: int, trusted: Sequence[Trusted]) -> Sequence[StepPath]:
+    """The critical paths of the rank at a position, none where its replay is not trusted."""
+    return next((one.paths[one.positions.index(number)] for one in trusted if number in one.positions), [])
+
+
+def not_the_cause(profiles: Sequence[Profile], priced: Priced, roots: Roots) -> list[NotTheCause]:
+    """Long events whose change alone would not shorten the step; never at a line where a finding saves something.
+
+    The replay says so where it can be trusted, else what the device does meanwhile.
+    """
+    items: dict[int, list[Bystander]] = {}
+    for one in priced.trusted:
+        guarded(partial(_ask_replay, one, items))
+    made = []
+    for number, profile in enumerate(profiles):
+        blamed = {
+            (found.location.path, found.location.line)
+            for found in priced.findings
+            if found.location and _is_real(profile, found)
+        }
+        made += [
+            _event(profile, item, roots)
+            for item in (items[number] if number in items else bystanders(profile))
+            if item.frame is None or (item.frame.path, item.frame.line) not in blamed
+        ]
+    return made
+
+
+def _ask_replay(one: Trusted, items: dict[int, list[Bystander]]) -> None:
+    items.update(zip(one.positions, hidden(one.replayer, one.paths, one.claims), strict=True))
+
+
+def _event(profile: Profile, item: Bystander, roots: Roots) -> NotTheCause:
+    return NotTheCause(
+        rank=profile.rank,
+        name=item.name,
+        location=location(item.frame, "own", roots),
+        duration_us=item.duration_us,
+        where="device" if item.device else "host",
+        reason=item.reason,
+    )
+
+
+def _is_real(profile: Profile, found: Finding) -> bool:
+    """Whether a finding claims to save time that counts."""
+    steps = profile.table("steps")
+    least = REAL_SHARE * float(steps["dur_us"].mean()) if len(steps) else 0.0
+    return found.saving is not None and found.saving.high_us_per_step >= least
 
 
 def remarks(profile: Profile) -> list[Remark]:

@@ -20,23 +20,14 @@ import numpy as np
 
 from npu_advisor.base.frame import split_stack
 from npu_advisor.base.intervals import Ints
+from npu_advisor.graph.chain import KINDS, Hop, chain
 from npu_advisor.graph.links import first_known
 from npu_advisor.graph.steps import DEVICE_TABLES
 from npu_advisor.model.profile import Profile
-from npu_advisor.model.table import Table
 
 NODE_TABLES = ("ops", "enqueues", "dequeues", "apis", "kernels", "tasks", "comms", "comm_tasks")
 EDGE_KINDS = ("calls", "queue", "launch", "forward", "stream", "comm")
-NODE_KINDS = {
-    "ops": "op",
-    "enqueues": "Enqueue",
-    "dequeues": "Dequeue",
-    "apis": "launch",
-    "kernels": "kernel",
-    "tasks": "task",
-    "comms": "communication",
-    "comm_tasks": "communication task",
-}
+NODE_KINDS = {name: KINDS[name] for name in NODE_TABLES}
 
 
 class Edges(NamedTuple):
@@ -52,15 +43,6 @@ class Csr(NamedTuple):
     offset: Ints
     target: Ints
     kind: Ints
-
-
-class Hop(NamedTuple):
-    """One event on a chain. ``start_ns`` is -1 and ``dur_us`` NaN for a source line, which is no event."""
-
-    kind: str
-    name: str
-    start_ns: int
-    dur_us: float
 
 
 class EventGraph:
@@ -95,23 +77,8 @@ class EventGraph:
         return name, node - self.offset[name]
 
     def chain(self, row: int, table: str = "kernels") -> list[Hop]:
-        """The path kernel -> launch -> Dequeue -> Enqueue -> op -> user's line, with the hops this profile knows."""
-        tables = {name: self.profile.table(name) for name in (table, "apis", "dequeues", "enqueues", "ops")}
-        task = tables[table]
-        rows = {
-            "apis": int(task["api"][row]),
-            "dequeues": int(task["dequeue"][row]),
-            "ops": int(task["op"][row]),
-        }
-        rows["enqueues"] = int(tables["dequeues"]["enqueue"][rows["dequeues"]]) if rows["dequeues"] >= 0 else -1
-        hops = [_hop(table, task, row)]
-        hops += [
-            _hop(name, tables[name], rows[name]) for name in ("apis", "dequeues", "enqueues", "ops") if rows[name] >= 0
-        ]
-        line = task.strings("source")[row]
-        if line is not None:
-            hops.append(Hop("line", str(line), -1, float("nan")))
-        return hops
+        """The hops from a row back to the user's line, along recorded edges."""
+        return chain(self.profile, table, row)
 
     def stack(self, op: int) -> list[str]:
         """Frames of the stack behind an op's line, innermost first: its own, an ancestor's, or its forward op's."""
@@ -186,9 +153,3 @@ def event_graph(profile: Profile) -> EventGraph:
 
 def _join(parts: list[Edges]) -> Edges:
     return Edges(np.concatenate([part.src for part in parts]), np.concatenate([part.dst for part in parts]))
-
-
-def _hop(table: str, rows: Table, row: int) -> Hop:
-    names = rows["name"]
-    name = str(names.categories[names.codes[row]]) if names.codes[row] >= 0 else ""
-    return Hop(NODE_KINDS[table], name, int(rows["start_ns"][row]), float(rows["dur_ns"][row]) / 1000.0)

@@ -392,6 +392,7 @@ TABLES: tuple[TableSpec, ...] = (
             Column("connection", "int", "joins the launching CANN call, -1 none", optional=True),
             Column("step_id", "int", "the file's own Step Id, -1 none", optional=True),
             Column("bytes", "float", "data moved by this rank", "bytes", needs=LEVEL1),
+            Column("payload_bytes", "float", "size of the tensor it works on", "bytes", optional=True),
             _us("transit_us", "moving data", LEVEL1),
             _us("wait_us", "waiting for peers, as communication.json books it", LEVEL1),
             _us("sync_us", "the part of wait_us before the first transfer", LEVEL1),

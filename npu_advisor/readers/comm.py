@@ -179,6 +179,7 @@ def _add_lanes(columns: Columns, trace: Trace, slices: Int) -> None:
     columns["pid"] = take(tracks["pid"].to_numpy(np.int64), track)
     columns["tid"] = take(tracks["tid"].to_numpy(np.int64), track)
     columns["connection"] = take(operations["connection"], slices)
+    columns["payload_bytes"] = np.where(slices >= 0, operations["payload"][np.maximum(slices, 0)], np.nan)
     threads = [_group(text) for text in tracks["thread"].fillna("").astype(str)]
     columns["group"] = np.array([*threads, ""], dtype=object)[track]
 

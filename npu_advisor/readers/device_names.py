@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from npu_advisor.readers.numbers import Int
@@ -117,3 +119,28 @@ def pairs(first: pd.Categorical, second: pd.Categorical) -> tuple[list[tuple[str
         one, other = divmod(int(unique), width)
         texts.append((firsts[one] if one >= 0 else "", seconds[other - 1] if other else ""))
     return texts, numbers.astype(np.int64)
+
+
+# Bytes of one element of each type that HCCL sends, by the names the profiler prints and, in databases, their numbers.
+_WIDTHS = {
+    "INT8": 1,
+    "INT16": 2,
+    "INT32": 4,
+    "FP16": 2,
+    "FP32": 4,
+    "INT64": 8,
+    "UINT64": 8,
+    "UINT8": 1,
+    "UINT16": 2,
+    "UINT32": 4,
+    "FP64": 8,
+    "BFP16": 2,
+    "INT128": 16,
+}
+HCCL_TYPES = dict(enumerate(_WIDTHS))
+
+
+def payload_bytes(count: Int, types: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Size of the tensors that collectives work on: elements times their width; NaN where either is unknown."""
+    width = np.array([_WIDTHS.get(name, 0) for name in types], dtype=np.float64)
+    return np.where((count > 0) & (width > 0), count * width, np.nan)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from npu_advisor.readers.columns import relabel
-from npu_advisor.readers.device_names import comm_type
+from npu_advisor.readers.device_names import HCCL_TYPES, comm_type, payload_bytes
 from npu_advisor.readers.numbers import Int
 from npu_advisor.readers.sqlite_file import Database, known
 from npu_advisor.readers.sqlite_rows import Lanes, by_start, keep, of_device, rows_of, span
@@ -46,7 +46,7 @@ class Collectives:
 
 def read_collectives(db: Database, lanes: Lanes, task_ids: Int, device: int) -> Collectives:
     """COMMUNICATION_OP of the device; where it names no devices, what has sub-tasks on others only is left out."""
-    names = ("opName", "startNs", "endNs", "connectionId", "groupName", "opId", "deviceId")
+    names = ("opName", "startNs", "endNs", "connectionId", "groupName", "opId", "deviceId", "count", "dataType")
     raw: Columns = dict(db.ints("COMMUNICATION_OP", *names))
     if not db.has("COMMUNICATION_OP", "deviceId"):
         parts = db.ints("COMMUNICATION_TASK_INFO", "globalTaskId", "opId")
@@ -61,12 +61,14 @@ def read_collectives(db: Database, lanes: Lanes, task_ids: Int, device: int) -> 
     name, connection = db.strings.category(raw["opName"]), known(raw["connectionId"])
     none = np.full(len(start), -1, np.int64)
     groups, _ = pd.factorize(raw["groupName"])
+    types = {**HCCL_TYPES, **db.enum("ENUM_HCCL_DATA_TYPE")}
     table = {
         "name": name,
         "type": relabel(name, map(comm_type, name.categories)),
         "start_ns": raw["start_ns"],
         "dur_ns": raw["dur_ns"],
         "connection": connection,
+        "payload_bytes": payload_bytes(raw["count"], [types.get(int(number), "") for number in raw["dataType"]]),
         **lanes.of("HCCL", none, groups.astype(np.int64), "Group {} Communication"),
     }
     return Collectives(table, raw["opId"], connection, db.strings.of(raw["groupName"]), int(bad.sum()))

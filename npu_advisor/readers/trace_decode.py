@@ -41,6 +41,8 @@ class Args(msgspec.Struct, gc=False):
     transport: str | None = msgspec.field(default=None, name="transport type")
     size: Number = msgspec.field(default=None, name="size(Byte)")
     link: str | None = msgspec.field(default=None, name="link type")
+    count: Number = None
+    data_type: str | None = None
     name: str | int | None = None
     mhz: Number = msgspec.field(default=None, name="MHz")
 

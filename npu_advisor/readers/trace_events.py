@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from npu_advisor.readers.columns import Numbering, Pool, Rows, durations, ids, starts
+from npu_advisor.readers.device_names import payload_bytes
 from npu_advisor.readers.numbers import Int
 from npu_advisor.readers.trace_decode import Args, Event
 
@@ -236,7 +237,11 @@ class EventSorter:
 
     def _plain(self, rows: Rows, events: list[Event]) -> None:
         args = [event.args or _NO_ARGS for event in events]
-        rows.extend(**self._named(events), connection=ids([arg.connection for arg in args]))
+        rows.extend(
+            **self._named(events),
+            connection=ids([arg.connection for arg in args]),
+            payload=payload_bytes(ids([arg.count for arg in args]), [arg.data_type or "" for arg in args]),
+        )
 
     def _gcs(self, rows: Rows, events: list[Event]) -> None:
         rows.extend(**self._timed(events))

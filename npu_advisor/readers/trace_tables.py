@@ -162,7 +162,7 @@ class TraceTables:
         host = where == "Python"
         timed = ("name", "track", "start_ns", "dur_ns")
         self._move(plain, overlap, "overlap", timed)
-        self._move(plain, comm, "comm_ops", (*timed, "connection"))
+        self._move(plain, comm, "comm_ops", (*timed, "connection", "payload"))
         self._move(plain, api, "apis", (*timed, "connection"), level=-1, item=-1)
         self._move(plain, device, "hardware", (*timed, "connection"), task_type=-1, stream=-1, task=-1, model=-1)
         self._move(plain, host, "ops", timed, sequence=-1, fwd_thread=-1, stack=-1, shapes=-1, dtypes=-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path, PurePath
 
 from rich.cells import cell_len
@@ -9,7 +10,7 @@ from rich.style import Style
 
 from npu_advisor.base.terms import Basis, Severity
 from npu_advisor.base.units import format_bytes, format_pct, format_us, format_us_range
-from npu_advisor.findings import Finding, Location, Suggestion
+from npu_advisor.findings import Finding, JointSaving, Location, Saving, Suggestion
 from npu_advisor.report.page import Page, Part
 from npu_advisor.report.text import crop, pad, shorten, wrap
 from npu_advisor.report.theme import MUTED, SEVERITY, STRONG
@@ -50,17 +51,26 @@ def place_style(page: Page, place: Location, style: str = "") -> Style:
     return base + Style(link=path.as_uri()) if path.is_absolute() else base
 
 
-def add_card(page: Page, finding: Finding, places: Places, scope: set[str], frame: bool, steps: int) -> None:
+def add_card(
+    page: Page,
+    finding: Finding,
+    places: Places,
+    scope: set[str],
+    frame: bool,
+    steps: int,
+    others: Mapping[str, Finding],
+) -> None:
     """Append one finding.
 
     ``scope`` holds ``rank`` and ``step`` when those must be named; ``frame`` asks for code; ``steps`` is how many
-    steps of its rank were recorded.
+    steps of its rank were recorded; ``others`` are all findings by fingerprint.
     """
     _headline(page, finding)
     _where(page, finding, places, scope)
     if frame:
         _frame(page, finding)
     _labelled(page, page.say("ui.finding.why"), _why(page, finding, steps), "")
+    _after(page, finding, places, others)
     shown = finding.suggestions if page.options.show_all else finding.suggestions[:_SHOWN_FIXES]
     for index, suggestion in enumerate(shown):
         _fix(page, suggestion, first=index == 0)
@@ -75,6 +85,23 @@ def _why(page: Page, finding: Finding, steps: int) -> str:
     return page.say("ui.finding.over_steps", steps=steps, message=message)
 
 
+def _after(page: Page, finding: Finding, places: Places, others: Mapping[str, Finding]) -> None:
+    """For a fix that saves nothing now: what must be fixed first, and what it saves then."""
+    if finding.saving is None or not finding.saving.after:
+        return
+    first = finding.saving.after[0]
+    us = format_us(first.us_per_step)
+    if len(first.fingerprints) > 1:
+        text = page.say("ui.saving.after_all", us=us, n=len(first.fingerprints))
+    else:
+        other = others.get(first.fingerprints[0])
+        name = other.rule_id if other is not None else first.fingerprints[0]
+        if other is not None and other.location is not None:
+            name = page.say("ui.saving.at", rule=name, place=places.show(other.location))
+        text = page.say("ui.saving.after", us=us, other=name)
+    _labelled(page, page.say("ui.saving.then"), text, "")
+
+
 def saving_text(page: Page, finding: Finding) -> str:
     """The price, for the right edge: what the fix saves and its share of the step; else the finding's own figure."""
     saving = finding.saving
@@ -86,10 +113,17 @@ def saving_text(page: Page, finding: Finding) -> str:
     elif saving.us_per_step <= 0:
         return page.say("ui.saving.nothing")
     else:
-        low, high = max(0.0, saving.low_us_per_step), saving.high_us_per_step
-        wide = high - low > _VISIBLE_RANGE * saving.us_per_step
-        amount = page.say("ui.saving.saves", us=format_us_range(low, high) if wide else us)
+        amount = page.say("ui.saving.saves", us=saved_range(saving))
     return amount + pad(format_pct(max(0.0, saving.share)), _SHARE_CELLS, right=True)
+
+
+def saved_range(saving: Saving | JointSaving) -> str:
+    """What a fix, or all of them, may save: low to high, or the one figure where these hardly differ."""
+    expected = saving.us_per_step if isinstance(saving, Saving) else saving.joint_us_per_step
+    low, high = max(0.0, saving.low_us_per_step), saving.high_us_per_step
+    if high - low > _VISIBLE_RANGE * expected:
+        return format_us_range(low, high)
+    return format_us(max(0.0, expected))
 
 
 def _figure(finding: Finding) -> str:

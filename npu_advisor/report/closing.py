@@ -40,7 +40,7 @@ def add_not_the_cause(page: Page, items: list[NotTheCause], places: Places, scop
         ]
     left, middle = max(map(cell_len, shown)), max(map(cell_len, names))
     for item, place, name in zip(items, shown, names, strict=True):
-        figure = page.say("ui.not_cause.host", us=format_us(item.duration_us))
+        figure = page.say(f"ui.not_cause.{item.where}", us=format_us(item.duration_us))
         parts = _place_parts(page, item, place, left)
         head = f"{pad(name, middle)}  {pad(figure, _FIGURE_CELLS, right=True)}"
         used = 3 + sum(cell_len(text) for text, _ in parts) + cell_len(head) + 2

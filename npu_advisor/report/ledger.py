@@ -27,7 +27,10 @@ class Piece:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The mean step of one rank. ``pieces`` are in the order of the bar and sum to ``duration_us``."""
+    """The mean step of one rank. ``pieces`` are in the order of the bar and sum to ``duration_us``.
+
+    ``path`` is the share of each part in the critical path, largest first; empty where that is not known.
+    """
 
     rank: int
     steps: tuple[int | None, ...]
@@ -35,6 +38,7 @@ class Ledger:
     pieces: tuple[Piece, ...]
     prepare_us: float
     waiting_rank: str | None
+    path: tuple[tuple[str, float], ...] = ()
 
     def share(self, key: str) -> float:
         """The share of one piece, 0 when the step has none."""
@@ -83,7 +87,17 @@ def _mean(rank: int, steps: list[Step]) -> Ledger | None:
     if rest > _ROUNDING * duration:
         amounts["unaccounted"] = rest
     pieces = tuple(Piece(key, _label(key, culprit), us, us / duration) for key, us in amounts.items() if us > 0)
-    return Ledger(rank, tuple(step.step for step in steps), duration, pieces, prepare, culprit)
+    return Ledger(rank, tuple(step.step for step in steps), duration, pieces, prepare, culprit, _path(steps))
+
+
+def _path(steps: Sequence[Step]) -> tuple[tuple[str, float], ...]:
+    """The critical path of the mean step; without that of one of the steps there is none."""
+    paths = [{str(part): us for part, us in step.critical_path.items()} for step in steps if step.critical_path]
+    if len(paths) < len(steps):
+        return ()
+    amounts = _average_by_key(paths)
+    whole = fsum(amounts.values())
+    return tuple((part, amounts[part] / whole) for part in sorted(amounts, key=lambda part: -amounts[part]))
 
 
 def _idle(owners: dict[str, float], free: float, prepare: float) -> dict[str, float]:

@@ -19,6 +19,8 @@ _TWO_COLUMNS = 96
 _LABEL_CELLS, _US_CELLS, _SHARE_CELLS, _COLUMN_CELLS = 24, 10, 9, 48
 _SHOWN_RANKS = 8
 _SHOWN_KERNELS = 3
+# Parts of the critical path that are named beside the largest one.
+_SHOWN_PARTS, _SHOWN_OF_PATH = 2, 0.01
 
 
 def add_step(page: Page, ledger: Ledger, note: bool) -> None:
@@ -35,6 +37,7 @@ def add_step(page: Page, ledger: Ledger, note: bool) -> None:
         page.add((" ", ""), *left, *([(" " * gap, ""), *right] if right else []))
     if note:
         _notes(page, ledger)
+    _bound_by(page, ledger)
     page.blank()
 
 
@@ -48,6 +51,22 @@ def _entry(page: Page, piece: Piece) -> list[tuple[str, str]]:
     label = pad(shorten(page.mark(piece.label.pick(page.options.lang)), _LABEL_CELLS, page.ellipsis), _LABEL_CELLS)
     figures = pad(format_us(piece.us), _US_CELLS, right=True) + pad(format_pct(piece.share), _SHARE_CELLS, right=True)
     return [(mark.show(page.options.utf8) + " ", mark.style), (label + figures, "")]
+
+
+def _bound_by(page: Page, ledger: Ledger) -> None:
+    """What the critical path consists of, largest part first."""
+    if not ledger.path:
+        return
+    (first, share), *rest = ledger.path
+    shown = [(part, share) for part, share in rest if share >= _SHOWN_OF_PATH][:_SHOWN_PARTS]
+    parts = [page.say("ui.path.share", part=page.say(f"ui.path.{part}"), share=format_pct(own)) for part, own in shown]
+    fields = {
+        "cause": page.say(f"ui.path.{first}"),
+        "share": format_pct(share),
+        "parts": page.say("ui.path.comma").join(parts),
+    }
+    for line in wrap(page.say("ui.path.bound" if parts else "ui.path.bound_alone", **fields), page.width - 2):
+        page.add((" " + line, MUTED))
 
 
 def _notes(page: Page, ledger: Ledger) -> None:

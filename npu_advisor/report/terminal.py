@@ -8,7 +8,7 @@ from __future__ import annotations
 from npu_advisor.base.terms import Basis, Severity
 from npu_advisor.base.units import format_pct, format_us
 from npu_advisor.findings import Finding, Report
-from npu_advisor.report.cards import Places, add_card
+from npu_advisor.report.cards import Places, add_card, saved_range
 from npu_advisor.report.closing import add_footer, add_not_the_cause, add_rules, add_trust
 from npu_advisor.report.ledger import ledgers
 from npu_advisor.report.options import Options
@@ -64,9 +64,10 @@ def _add_findings(page: Page, report: Report, places: Places, scope: set[str], c
     elif not calm and any(rule.outcome == "clean" for rule in report.rules):
         page.add((" " + page.say("ui.count.none"), STRONG))
         page.blank()
+    others = {finding.fingerprint: finding for finding in report.findings}
     for index, finding in enumerate(shown):
         steps = sum(step.rank == finding.rank for step in report.steps)
-        add_card(page, finding, places, scope, frame=index < _SHOWN_FRAMES, steps=steps)
+        add_card(page, finding, places, scope, frame=index < _SHOWN_FRAMES, steps=steps, others=others)
     _add_folded(page, report.findings, worth, len(shown))
 
 
@@ -74,7 +75,8 @@ def _add_count(page: Page, report: Report, count: int) -> None:
     priced = report.saving.joint_us_per_step > 0
     bound = report.saving.basis is Basis.UPPER_BOUND
     kind = "" if not priced else "joint_" if bound else "replayed_small_" if _small_counts(report) else "replayed_"
-    fields = {"n": count, "us": format_us(report.saving.joint_us_per_step), "share": format_pct(report.saving.share)}
+    us = format_us(report.saving.joint_us_per_step) if bound else saved_range(report.saving)
+    fields = {"n": count, "us": us, "share": format_pct(report.saving.share)}
     text = page.say(f"ui.count.{kind}{'one' if count == 1 else 'many'}", **fields)
     if priced and not bound and report.saving.joint_us_per_step > _MORE_TOGETHER * _one_by_one(report):
         text += page.gap + page.say("ui.count.more_together")
@@ -91,7 +93,7 @@ def _small_counts(report: Report) -> bool:
 
 def _one_by_one(report: Report) -> float:
     """What the findings save each alone, in us per step, added up."""
-    return sum(finding.saving.us_per_step for finding in report.findings if finding.saving is not None)
+    return sum(max(0.0, finding.saving.us_per_step) for finding in report.findings if finding.saving is not None)
 
 
 def _add_folded(page: Page, findings: list[Finding], worth: list[Finding], shown: int) -> None:

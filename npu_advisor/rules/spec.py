@@ -156,7 +156,7 @@ class Stage(Form):
 
 Join.model_rebuild()
 
-FixKind = Literal["remove", "scale", "cap", "close", "overlap", "fuse", "memory"]
+FixKind = Literal["remove", "scale", "cap", "close", "overlap", "fuse", "avoid", "memory"]
 # Each edit, and the one key that it needs besides.
 FIX_PARTS: dict[FixKind, str] = {
     "remove": "",
@@ -165,15 +165,20 @@ FIX_PARTS: dict[FixKind, str] = {
     "close": "",
     "overlap": "with_",
     "fuse": "",
+    "avoid": "memory",
     "memory": "",
 }
+# Keys that an edit may have besides.
+FIX_OPTIONS: dict[FixKind, str] = {"fuse": "per_parameter"}
 
 
 class Fix(Form):
-    """What the cure does to the event graph: exactly one of remove, scale, cap, close, overlap, fuse, memory.
+    """What the cure does to the event graph: exactly one of remove, scale, cap, close, overlap, fuse, avoid, memory.
 
-    ``{fuse: ops}``: what runs below each op becomes one stretch without gaps. ``where`` leaves only some of the rows
-    to edit: of a matched sequence only the conversions, say.
+    ``{fuse: ops}``: what runs below each op becomes one op for each kind of op, or with ``per_parameter`` (an
+    expression over the finding's row) one kernel for each parameter. ``{avoid: ops, memory: bytes}``: the
+    tensors that these ops make are not made, which frees the bytes and saves the time of making and reading them.
+    ``where`` leaves only some of the rows to edit: of a matched sequence only the conversions, say.
     """
 
     remove: str | None = None
@@ -184,18 +189,21 @@ class Fix(Form):
     close: str | None = None
     overlap: str | None = None
     fuse: str | None = None
+    per_parameter: Expr | None = None
     with_: str | None = Field(default=None, alias="with")
+    avoid: str | None = None
     memory: Expr | None = None
     where: Expr | None = None
 
     @model_validator(mode="after")
     def _one_edit(self) -> Fix:
         given = self.model_fields_set
-        kinds = [kind for kind in FIX_PARTS if kind in given]
+        kinds = [kind for kind in FIX_PARTS if kind in given and not (kind == "memory" and "avoid" in given)]
         if len(kinds) != 1:
             raise ValueError(f"a fix is exactly one of {', '.join(FIX_PARTS)}")
         part = FIX_PARTS[kinds[0]]
-        if given - ({"where"} if kinds[0] != "memory" else set()) != {kinds[0], *filter(None, [part])}:
+        options = {FIX_OPTIONS.get(kinds[0], ""), "where" if kinds[0] != "memory" else ""}
+        if given - options != {kinds[0], *filter(None, [part])}:
             needs = f" and '{part.rstrip('_')}'" if part else ""
             raise ValueError(f"a '{kinds[0]}' fix has '{kinds[0]}'{needs}, nothing else")
         return self
@@ -208,7 +216,8 @@ class Fix(Form):
     @property
     def table(self) -> str:
         """The table whose rows are edited; empty for ``memory``."""
-        return self.remove or self.scale or self.cap or self.close or self.overlap or self.fuse or ""
+        tables = (self.remove, self.scale, self.cap, self.close, self.overlap, self.fuse, self.avoid)
+        return next(filter(None, tables), "")
 
     @property
     def expression(self) -> str | None:
@@ -217,15 +226,17 @@ class Fix(Form):
 
 
 class SeverityRule(Form):
-    """``{at_most: medium}`` caps the common scale; ``{is: low}`` is for cures that save no priceable time."""
+    """``{at_most: medium}`` caps the common scale, ``{at_least: low}`` is for cures that save more than time, ``{is:
+    low}`` for those that save no priceable time."""
 
     at_most: Severity | None = None
+    at_least: Severity | None = None
     is_: Severity | None = Field(default=None, alias="is")
 
     @model_validator(mode="after")
     def _one(self) -> SeverityRule:
-        if (self.at_most is None) == (self.is_ is None):
-            raise ValueError("severity is either {at_most: ...} or {is: ...}")
+        if len(self.model_fields_set) != 1:
+            raise ValueError("severity is one of {at_most: ...}, {at_least: ...} and {is: ...}")
         return self
 
 

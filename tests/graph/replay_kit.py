@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from build import arrow, profile
+from graph.build import arrow, profile
 
 from npu_advisor.graph.replay import Replayer
 from npu_advisor.graph.replay.arrays import DROPPED, KINDS

@@ -38,6 +38,7 @@ def test_the_whole_chain():
         ("Dequeue", "Dequeue@aclnnMm"),
         ("Enqueue", "Enqueue"),
         ("op", "aclnnMm"),
+        ("op", "aten::mm"),
         ("line", "/home/u/train.py(42): step"),
     ]
     assert found.table("kernels")["launch_ns"].tolist() == [40_000]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from replay_kit import HCCL, MAIN, Run, named, saved
+from replay_kit import HCCL, MAIN, SECOND, Run, named, saved
 from synthetic import Settings
 
 from npu_advisor import load_profile
@@ -91,6 +91,84 @@ def test_a_collective_that_moves_is_hidden_behind_the_backward_pass() -> None:
     assert expected == pytest.approx(0, abs=5)  # one bucket is ready only when all of backward is done
     assert high == pytest.approx(500, abs=5)
     assert saved(replayer, "remove", "comms", "allReduce") == pytest.approx(500, abs=10)
+
+
+def test_a_collective_that_moves_takes_its_events_along() -> None:
+    run = Run()
+    for number in range(4):
+        run.op(f"Grad{number}", 200)
+    for _ in range(2):
+        ready = run.op("EVENT_RECORD", 0.02, kind="tasks")
+        run.op("EVENT_WAIT", 0.02, kind="tasks", lane=SECOND, after=ready)
+        run.op("allReduce", 400, kind="comms", lane=SECOND)
+        done = run.op("EVENT_RECORD", 0.02, kind="tasks", lane=SECOND)
+    run.rows["ops"].append({"name": "Optimizer.step#SGD.step", "at": run.now[MAIN] + 10, "us": 120, "track": MAIN})
+    run.op("EVENT_WAIT", 0.02, kind="tasks", after=done)
+    run.op("Update", 30)
+    for comm in run.rows["comms"]:
+        comm["payload_bytes"] = 10 * 2**20
+    replayer = run.replayer()
+    low, expected, high = prices(replayer, replayer.fixer(0).variants("overlap", "comms", np.arange(2)))
+    # One bucket, ready when all of backward is done: what is won is one of two latencies, 8 / (8 + 10) of 400 us.
+    assert low == pytest.approx(0, abs=15)
+    assert expected == pytest.approx(400 * 8 / 18, abs=15)
+    assert high == pytest.approx(800, abs=15)
+
+
+def test_latency_is_fitted_where_sizes_differ() -> None:
+    run = Run()
+    run.op("Grad", 1000)
+    for number in range(4):
+        run.op("allReduce", 100 + 50 * (number + 1), kind="comms", lane=HCCL)
+        run.rows["comms"][-1]["payload_bytes"] = (number + 1) * 2**20
+    run.op("Update", 30, after=run.free[HCCL] + 1)
+    replayer = run.replayer()
+    low, expected, high = prices(replayer, replayer.fixer(0).variants("overlap", "comms", np.arange(4)))
+    assert expected - low == pytest.approx(3 * 100, abs=5)
+    # Until the launches bind: the last update is not asked for earlier than it was.
+    assert high - expected == pytest.approx(100 + 500, abs=40)
+
+
+def test_a_pause_of_the_garbage_collector_is_nobodys_python() -> None:
+    run = Run()
+    for number in range(12):
+        run.op(f"Op{number}", 10, python=400 if number == 6 else 20)
+    run.op("aten::gone", 10, python=400)
+    run.op("Last", 10)
+    rows = {name: list(found) for name, found in run.rows.items()}
+    replayer = run.replayer()
+    plain = saved(replayer, "remove", "ops", "aten::gone")
+    paused = Run()
+    paused.rows, paused.now, paused.free = rows, run.now, run.free
+    at = next(op["at"] for op in rows["ops"] if op["name"] == "aten::gone")
+    paused.rows["ops"] = [op for op in rows["ops"] if not op["name"].startswith("ProfilerStep")]
+    paused.rows["gcs"] = [{"at": at - 350, "us": 300, "track": MAIN}]
+    assert saved(paused.replayer(), "remove", "ops", "aten::gone") == pytest.approx(plain - 300, abs=2)
+
+
+def test_a_tensor_that_need_not_be_made() -> None:
+    def avoided(core: str) -> tuple[Replayer, Variants | None]:
+        run = Run()
+        run.op("aten::linear", 100)
+        run.op("aten::ones", 150, source="net.py(3): forward")
+        born = int((run.now[MAIN] - 5) * 1000)
+        run.op("aten::mean", 70)
+        release = int(run.now[MAIN] * 1000)
+        run.op("aten::add", 100)
+        for kernel in run.rows["kernels"]:
+            kernel["core"] = core
+        row = {"name": "aten::ones", "at": born / 1000, "us": 1, "release_ns": release, "size_bytes": 1e9}
+        run.rows["allocs"] = [row]
+        replayer = run.replayer()
+        return replayer, replayer.fixer(0).variants("avoid", "ops", named(replayer, "aten::ones", "ops"))
+
+    replayer, variants = avoided("AI_VECTOR_CORE")
+    low, expected, high = prices(replayer, variants)
+    assert low == pytest.approx(151, abs=1)
+    # Nothing tells what the network needs where no backward was recorded: at best its reader goes, too.
+    assert expected == low
+    assert high == pytest.approx(151 + 71, abs=1)
+    assert avoided("AI_CORE")[1] is None  # a matrix product is work that nothing replaces
 
 
 def test_a_slow_rank_is_told_from_a_slow_kernel() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from npu_advisor.base.terms import Basis, Effort, Severity, Text
 from npu_advisor.findings import (
+    After,
     CodeFrame,
     Evidence,
     Finding,
@@ -62,6 +63,22 @@ def bound(us: float, joint: float | None = None, step_us: float = STEP_US) -> Sa
     )
 
 
+def hidden() -> Saving:
+    """A saving of nothing now (it would even cost a little), and of something once the first finding is fixed."""
+    return Saving(
+        us_per_step=-12.5,
+        low_us_per_step=-20.0,
+        high_us_per_step=0.0,
+        joint_us_per_step=1_400.0,
+        share=-0.0001,
+        basis=Basis.REPLAYED,
+        after=[
+            After(fingerprints=["print-dispatch-gap"], us_per_step=1_400.0),
+            After(fingerprints=["print-kernel-copy"], us_per_step=300.0),
+        ],
+    )
+
+
 def finding(rule_id: str, severity: Severity, **changes: object) -> Finding:
     fields: dict[str, object] = {
         "rule_id": rule_id,
@@ -101,6 +118,8 @@ def rich_report() -> Report:
                 after_last_kernel_us=2_500.0,
                 waiting_for_rank_us={"3": 30_500.0, "6": 1_500.0},
                 idle_owners={"dispatch": 28_000.0, "sync": 9_249.875, "data": 7_000.0, "gc": 1_000.0},
+                critical_path={"host": 60_000.0, "waiting_for_rank": 32_000.0, "compute": 27_900.0, "sync": 100.0},
+                bound_by="host",
             )
         ],
         facts=[
@@ -260,6 +279,7 @@ def _findings() -> list[Finding]:
         ),
         finding("kernel-small", Severity.INFO, saving=bound(100.0)),
         finding("kernel-tiny", Severity.INFO, saving=bound(50.0)),
+        finding("kernel-hidden", Severity.INFO, saving=hidden()),
     ]
 
 

@@ -18,20 +18,20 @@ CONTRACT = {
     "profile": "path ranks",
     "profile.ranks": "rank path form level device torch_npu cann",
     "steps": "rank step duration_us compute_us communication_us exposed_communication_us free_us prepare_us "
-    "after_last_kernel_us waiting_for_rank_us idle_owners",
+    "after_last_kernel_us waiting_for_rank_us idle_owners critical_path bound_by",
     "facts": "rank host_ops kernels kernel_time_us kernels_linked_to_op kernels_linked_to_line enqueues dequeues "
     "device_busy_us device_idle_us peak_allocated_bytes peak_reserved_bytes",
     "replay": "rank step recorded_us replayed_us error anchored_share",
-    "saving": "joint_us_per_step share basis",
+    "saving": "joint_us_per_step low_us_per_step high_us_per_step share basis",
     "findings": "rule_id category severity title message rank step recorded_us saving location stack chain evidence "
     "suggestions references fingerprint",
-    "findings.saving": "us_per_step low_us_per_step high_us_per_step joint_us_per_step share basis assumes",
+    "findings.saving": "us_per_step low_us_per_step high_us_per_step joint_us_per_step share basis assumes after",
     "findings.location": "path line function how local_path",
     "findings.chain": "kind name start duration_us",
     "findings.evidence": "columns rows",
     "findings.suggestions": "effort text before after",
     "findings.references": "title url",
-    "not_the_cause": "name location duration_us reason",
+    "not_the_cause": "rank name location duration_us where reason",
     "rules": "id outcome reason enable",
     "diagnostics": "code severity file message",
 }

@@ -130,13 +130,14 @@ def test_tests_and_shared_files_are_no_rules(here: Path) -> None:
         (
             "emit:\n",
             "emit:\n  fix: {remove: a, close: b}\n",
-            "layout-sample.yaml:10:3: error: a fix is exactly one of remove, scale, cap, close, overlap, fuse, memory\n"
+            "layout-sample.yaml:10:3: error: a fix is exactly one of remove, scale, cap, close, overlap, fuse, avoid, "
+            "memory\n"
             "      fix: {remove: a, close: b}\n      ^^^",
         ),
         (
             "emit:\n",
             "emit:\n  severity: {at_most: low, is: low}\n",
-            "layout-sample.yaml:10:3: error: severity is either {at_most: ...} or {is: ...}\n"
+            "layout-sample.yaml:10:3: error: severity is one of {at_most: ...}, {at_least: ...} and {is: ...}\n"
             "      severity: {at_most: low, is: low}\n      ^^^^^^^^",
         ),
         (

@@ -10,6 +10,7 @@ from npu_advisor.base.messages.derived import DERIVED
 from npu_advisor.base.messages.engine import ENGINE
 from npu_advisor.base.messages.integrations import INTEGRATIONS
 from npu_advisor.base.messages.language import LANGUAGE
+from npu_advisor.base.messages.paths import PATHS
 from npu_advisor.base.messages.readers import READERS
 from npu_advisor.base.messages.reports import REPORTS
 from npu_advisor.base.messages.whatif import WHATIF
@@ -20,6 +21,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     **ENGINE,
     **INTEGRATIONS,
     **LANGUAGE,
+    **PATHS,
     **READERS,
     **REPORTS,
     **WHATIF,

@@ -175,8 +175,9 @@ REPORTS: dict[str, tuple[str, str]] = {
     "ui.effort.rework": ("rework", "重构"),
     # After the findings.
     "ui.not_cause.head": ("Looks slow, is not the cause", "看似慢，但不是原因"),
-    "ui.not_cause.note": ("changing these alone would not shorten the step", "单独修改它们不会缩短单步"),
+    "ui.not_cause.note": ("changing these alone would hardly shorten the step", "单独修改它们几乎不会缩短单步"),
     "ui.not_cause.host": ("{us} host", "主机 {us}"),
+    "ui.not_cause.device": ("{us} device", "设备 {us}"),
     "ui.trust.head": ("What can be trusted", "哪些可信"),
     "ui.trust.kernels": ("kernels", "kernel"),
     "ui.trust.steps": ("step times", "单步耗时"),

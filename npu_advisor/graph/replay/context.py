@@ -10,6 +10,8 @@ from npu_advisor.base.intervals import Ints
 from npu_advisor.graph.named import WRAPPERS, starting
 from npu_advisor.graph.replay.edits import Edit, Editor
 from npu_advisor.graph.replay.tasks import COMM, COPY, KERNEL
+from npu_advisor.graph.replay.traffic import traffic
+from npu_advisor.model.table import Table
 
 
 class Variants(NamedTuple):
@@ -25,6 +27,17 @@ def same(edit: Edit) -> Variants:
     return Variants(edit, edit, edit)
 
 
+def _usual(kernels: Table) -> Ints:
+    """For each kernel the median duration of its name: what one of them took is not what such a kernel takes."""
+    name, dur = kernels["name"].codes, kernels["dur_ns"]
+    order = np.lexsort((dur, name))
+    first = np.flatnonzero(np.diff(name[order], prepend=-2) != 0)
+    count = np.diff(np.append(first, len(order)))
+    usual = np.empty(len(dur), dtype=np.int64)
+    usual[order] = np.repeat(dur[order][first + (count - 1) // 2], count)
+    return usual
+
+
 class Context:
     """One rank of a graph, seen by its ops."""
 
@@ -34,9 +47,11 @@ class Context:
         self.ops, self.tasks = self.profile.table("ops"), self.rank.tasks
         kernels = self.profile.table("kernels")
         compute = np.asarray(kernels["core"] != "AI_CPU") if len(kernels) else np.zeros(0, dtype=bool)
-        chosen = kernels["dur_ns"][compute] if compute.any() else kernels["dur_ns"]
+        usual = _usual(kernels)
+        chosen = usual[compute] if compute.any() else usual
         # A replacement takes no less than the shortest kernels of this rank, launch overhead of the device included.
         self.floor, self.typical = (int(np.percentile(chosen, q)) for q in (5, 50)) if len(chosen) else (0, 0)
+        self.traffic = traffic(self.profile)
         self.wrapper = starting(self.ops, WRAPPERS)
         self.device_ops = self.tasks.op[np.isin(self.tasks.kind, (KERNEL, COPY, COMM))]
 

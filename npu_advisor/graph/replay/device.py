@@ -249,24 +249,38 @@ def event_waits(builder: Builder, tasks: Tasks, found: DeviceLanes) -> Ints:
 
     Issue order first: the record is on another stream, issued before the wait and over before the wait ends. Among
     those, if the wait blocked, the latest issued that ends with it (else the nearest); if not, the latest issued.
+    How far apart two ends may be that belong together is seen from the pairs that are next to each other in the order
+    of issue.
     """
     waits, records = np.flatnonzero(tasks.kind == EVENT_WAIT), np.flatnonzero(tasks.kind == RECORD)
     pairs = []
     records = records[np.argsort(tasks.issue[records], kind="stable")]
     issued, ends, lanes = tasks.issue[records], tasks.end[records], tasks.lane[records]
+    exact = _exact(tasks, waits, records)
     for wait in waits.tolist():
         high = int(np.searchsorted(issued, tasks.issue[wait]))
         near = np.arange(max(high - RECENT, 0), high)
         late = tasks.end[wait] - ends[near]
-        fits = (lanes[near] != tasks.lane[wait]) & (late >= -ROUNDING)
-        near, late = near[fits], np.abs(late[fits])
-        if tasks.end[wait] > found.ready[wait] + EXACT:
-            # It blocked: what released it ended with it.
-            exact, close = near[late <= EXACT], near[late <= CLOCKS]
-            near = exact if len(exact) else close[late[late <= CLOCKS].argsort(kind="stable")[:1]]
+        other = lanes[near] != tasks.lane[wait]
+        near, late = near[other], late[other]
+        apart, over = np.abs(late), near[late >= -exact]
+        if tasks.end[wait] > found.ready[wait] + exact and (apart <= CLOCKS).any():
+            # It blocked: what released it ended with it, by the clock a little before or after.
+            same = near[apart <= exact]
+            near = same if len(same) else near[[int(np.argmin(apart))]]
+        else:
+            near = over
         if len(near):
             pairs.append((wait, int(records[near[-1]])))
     matched, record = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     weight = np.clip(tasks.end[matched] - tasks.end[record], 0, RELEASE)
     builder.link(found.task_end[record], found.task_end[matched], weight, EVENT)
     return matched
+
+
+def _exact(tasks: Tasks, waits: Ints, records: Ints) -> int:
+    """How far the recorded ends of a wait and of what released it lie apart, at most: EXACT on a quiet recorder."""
+    before = np.searchsorted(tasks.issue[records], tasks.issue[waits]) - 1
+    apart = np.abs(tasks.end[waits] - tasks.end[records[np.maximum(before, 0)]])[before >= 0]
+    apart = apart[apart <= CLOCKS]
+    return int(np.clip(6 * np.median(apart), EXACT, CLOCKS // 2)) if len(apart) else EXACT

@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints, Mask, covered, union
-from npu_advisor.graph.replay.arrays import DROPPED, LANE, SYNC, WAIT, Net
+from npu_advisor.base.intervals import Ints, Mask, covered, subtract, union
+from npu_advisor.graph.replay.arrays import DROPPED, EVENT, LANE, SYNC, WAIT, Net
 from npu_advisor.graph.replay.build import Graph
 from npu_advisor.graph.replay.gates import Calibrated
 
+# An edge of this weight never binds, but its target still has one.
+LONG_AGO = -(2**50)
 _NONE = np.zeros(0, dtype=np.int64)
 Pairs = tuple[Ints, Ints]
 
@@ -95,7 +97,10 @@ class Editor:
         self._wait_edges = np.flatnonzero(net.kind == WAIT)
         calls = np.concatenate((self.rank.host.sync_start, self.rank.host.direct))
         self._drain_edges = np.flatnonzero((net.kind == LANE) & np.isin(net.dst, calls))
+        self._event_edges = np.flatnonzero(net.kind == EVENT)
         ops = self.rank.profile.table("ops")
+        pauses = self.rank.profile.table("gcs")
+        self._pauses = union(pauses["start_ns"], pauses["end_ns"])
         self._borders = {
             int(track): np.unique(
                 np.concatenate((ops["start_ns"][ops["track"] == track], ops["end_ns"][ops["track"] == track]))
@@ -199,7 +204,13 @@ class Editor:
         return np.where(index >= 0, borders[np.maximum(index, 0)], start)
 
     def cut(self, track: int, low: Ints, high: Ints) -> Edit:
-        """Stretches of a thread's own work go (times since the epoch)."""
+        """Stretches of a thread's own work go (times since the epoch). Pauses of the garbage collector in them stay:
+        what allocates less elsewhere is paused elsewhere."""
+        work = subtract(union(low, high), self._pauses)
+        return self.cut_all(track, work.start, work.end)
+
+    def cut_all(self, track: int, low: Ints, high: Ints) -> Edit:
+        """Stretches of a thread go, pauses of the garbage collector and all."""
         lane = self.rank.host.lanes.get(track, -1)
         if lane < 0:
             return Edit()
@@ -225,8 +236,23 @@ class Editor:
         """Neither launch nor inferred waits hold these tasks back any more."""
         device, waits = self.rank.device, self._wait_edges
         launch = device.launch_edge[tasks]
+        # The first task of a stream would be left without any edge, and keep its recorded time.
+        alone = launch[(launch >= 0) & (device.stream_edge[tasks] < 0)]
+        launch = launch[(launch >= 0) & (device.stream_edge[tasks] >= 0)]
         into = waits[np.isin(self.graph.net.dst[waits], device.task_start[tasks])]
-        return Edit(drop=np.concatenate((launch[launch >= 0], into)))
+        long_ago = np.full(len(alone), LONG_AGO, dtype=np.int64)
+        return Edit(drop=np.concatenate((launch, into)), limit=(alone, long_ago))
+
+    def release(self, events: Ints) -> Edit:
+        """Event waits among these tasks wait for nobody, and no launch holds any of these tasks back."""
+        into = self._event_edges
+        waits = into[np.isin(self.graph.net.dst[into], self.rank.device.task_end[events])]
+        return merge([Edit(drop=waits), self.free_start(events)])
+
+    def unheard(self, records: Ints) -> Edit:
+        """Nobody waits for these event records any more."""
+        out = self._event_edges
+        return Edit(drop=out[np.isin(self.graph.net.src[out], self.rank.device.task_end[records])])
 
     def replace(self, tasks: Ints, ns: Ints) -> Edit:
         """Tasks run ``ns``, even if that is longer than recorded."""

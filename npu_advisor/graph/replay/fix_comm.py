@@ -1,4 +1,9 @@
-"""Fixes of communication: collectives that need not run, run behind the backward pass, or wait less."""
+"""Fixes of communication: collectives that need not run, run behind the backward pass, or wait less.
+
+How long merged collectives take: a latency each and their bytes over the bandwidth.  Where collectives of one kind come
+in different sizes the two are fitted; where they do not, the latency is what makes a collective of HALF bytes run at
+half the bandwidth.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +11,18 @@ import math
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints
+from npu_advisor.base.intervals import Floats, Ints
 from npu_advisor.graph.replay.context import Context, Variants, same
 from npu_advisor.graph.replay.edits import Edit, merge
 from npu_advisor.graph.replay.host import main_thread
-from npu_advisor.graph.replay.tasks import KERNEL
+from npu_advisor.graph.replay.tasks import EVENT_WAIT, KERNEL, RECORD, SOURCES
 
 # What DistributedDataParallel merges gradients into.
 BUCKET = 25 * 2**20
+# Size at which a ring of eight cards reaches about half its bandwidth, by published tables of NCCL and HCCL tests.
+HALF = 8 * 2**20
+# Sizes that differ less than this say nothing about latency.
+SPREAD = 2.0
 
 
 def remove(at: Context, rows: Ints) -> Variants:
@@ -41,40 +50,93 @@ def hide(at: Context, rows: Ints) -> Variants | None:
 
 
 def overlap(at: Context, rows: Ints) -> Variants:
-    """Collectives run behind the backward pass, merged into buckets. Low: none is merged; high: they cost nothing."""
+    """Collectives run behind the backward pass, merged into buckets. Low: merging saves none of their time; high: one
+    bucket is enough and costs nothing."""
     tasks = at.tasks.of("comms", rows)
     step = at.profile.table("comms")["step"][at.tasks.row[tasks]]
     low, expected, high = [], [], []
     for number in np.unique(step).tolist():
         mine = tasks[step == number]
         mine = mine[np.argsort(at.tasks.issue[mine], kind="stable")]
-        low.append(_moved(at, mine, len(mine), 1.0))
-        expected.append(_moved(at, mine, _buckets(at, mine), 1.0))
-        high.append(_moved(at, mine, _buckets(at, mine), 0.0))
+        kept, merged = _merged(at, mine)
+        low.append(_moved(at, mine, kept, int(_moving(at, mine).sum())))
+        expected.append(_moved(at, mine, kept, merged))
+        high.append(_moved(at, mine, 1, 0))
     return Variants(merge(low), merge(expected), merge(high))
 
 
-def _buckets(at: Context, tasks: Ints) -> int:
-    size = at.profile.table("comms")["bytes"][at.tasks.row[tasks]]
-    if not np.isfinite(size).all():
-        return len(tasks)
-    return min(len(tasks), max(1, math.ceil(float(size.sum()) / BUCKET)))
+def _merged(at: Context, tasks: Ints) -> tuple[int, int]:
+    """How many buckets collectives merge into, and the ns that all of them take."""
+    moving, size = _moving(at, tasks), _payload(at, tasks)
+    total = int(moving.sum())
+    if not np.isfinite(size).all() or not size.sum():
+        return len(tasks), total
+    kept = min(len(tasks), max(1, math.ceil(float(size.sum()) / BUCKET)))
+    return kept, int(np.maximum(total - (len(tasks) - kept) * _latency(at, tasks, moving, size), 0))
 
 
-def _moved(at: Context, tasks: Ints, kept: int, share: float) -> Edit:
-    """Keep the last ``kept`` collectives with the time of all, each released by its share of the backward."""
+def _payload(at: Context, tasks: Ints) -> Floats:
+    """Tensor sizes in bytes; where they are not recorded, the data moved stands in."""
+    comms, row = at.profile.table("comms"), at.tasks.row[tasks]
+    told = comms["payload_bytes"][row]
+    found: Floats = np.where(np.isfinite(told), told, comms["bytes"][row])
+    return found
+
+
+def _latency(at: Context, tasks: Ints, moving: Ints, size: Floats) -> float:
+    """What one of these collectives costs whatever its size, in ns."""
+    kinds = at.profile.table("comms")["type"]
+    alike = np.flatnonzero(at.tasks.table == SOURCES.index("comms"))
+    alike = alike[np.isin(kinds.codes[at.tasks.row[alike]], kinds.codes[at.tasks.row[tasks]])]
+    sizes, times = _payload(at, alike), _moving(at, alike)
+    known = np.isfinite(sizes) & (sizes > 0)
+    sizes, times = sizes[known], times[known]
+    if len(sizes) and sizes.max() >= SPREAD * sizes.min():
+        each, which = np.unique(sizes, return_inverse=True)
+        usual = np.array([np.median(times[which.ravel() == number]) for number in range(len(each))])
+        slope, latency = np.polyfit(each, usual, 1)
+        if slope >= 0:
+            return float(np.clip(latency, 0.0, usual.min()))
+    return float(np.median(moving * HALF / (HALF + size)))
+
+
+def _moved(at: Context, tasks: Ints, kept: int, total: int) -> Edit:
+    """Keep the last ``kept`` collectives with ``total`` ns between them, each released by its share of the backward.
+
+    What orders their stream against the compute stream moves with them: they wait for their share of the backward
+    instead, and only what waits for those that are kept still waits.
+    """
     device = at.rank.device
     last, gone = tasks[len(tasks) - kept :], tasks[: len(tasks) - kept]
-    each = np.full(kept, int(_moving(at, tasks).sum() * share / kept), dtype=np.int64)
-    parts = [at.edit.replace(last, each), at.edit.free_start(last)]
-    behind = _backward(at, tasks)
-    if len(behind):
-        release = behind[(np.arange(1, kept + 1) * len(behind) + kept - 1) // kept - 1]
+    each = np.full(kept, total // kept, dtype=np.int64)
+    ahead, behind = _events(at, last)
+    parts = [at.edit.replace(last, each), at.edit.free_start(last), at.edit.release(np.concatenate((ahead, behind)))]
+    before = _backward(at, tasks)
+    if len(before):
+        release = before[(np.arange(1, kept + 1) * len(before) + kept - 1) // kept - 1]
         parts.append(Edit(add=(device.task_end[release], device.task_start[last], np.zeros(kept, dtype=np.int64))))
     if len(gone):
         ops = np.setdiff1d(at.units_of(at.tasks.op[gone]), at.units_of(at.tasks.op[last]))
-        parts += [at.edit.remove_tasks(gone, moved=True), at.edit.remove_ops(ops, moved=True)]
+        ahead, behind = (np.setdiff1d(own, np.concatenate((ahead, behind))) for own in _events(at, gone))
+        own = np.concatenate((gone, ahead, behind))
+        parts += [at.edit.release(ahead), at.edit.unheard(behind)]
+        parts += [at.edit.remove_tasks(own, moved=True), at.edit.remove_ops(ops, moved=True)]
     return merge(parts)
+
+
+def _events(at: Context, tasks: Ints) -> tuple[Ints, Ints]:
+    """The event waits before and the records behind each of these collectives on their stream."""
+    kind, lane = at.tasks.kind, at.tasks.lane
+    ahead: list[int] = []
+    behind: list[int] = []
+    for task in tasks.tolist():
+        for found, wanted, step in ((ahead, EVENT_WAIT, -1), (behind, RECORD, 1)):
+            place = task + step
+            while 0 <= place < len(kind) and lane[place] == lane[task] and kind[place] in (EVENT_WAIT, RECORD):
+                if kind[place] == wanted:
+                    found.append(place)
+                place += step
+    return np.unique(np.array(ahead, dtype=np.int64)), np.unique(np.array(behind, dtype=np.int64))
 
 
 def _moving(at: Context, tasks: Ints) -> Ints:

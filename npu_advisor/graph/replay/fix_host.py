@@ -119,7 +119,7 @@ def remove_idle(at: Context, rows: Ints) -> Variants | None:
             found.append(close(at, np.unique(dequeues[dequeues >= 0])))
         elif kind in ("gc", "alloc"):
             track = main_thread(at.profile)
-            found.append(same(at.edit.cut(track, idle["start_ns"][rows][mine], idle["end_ns"][rows][mine])))
+            found.append(same(at.edit.cut_all(track, idle["start_ns"][rows][mine], idle["end_ns"][rows][mine])))
     return Variants(*(merge(edits) for edits in zip(*found, strict=True))) if found else None
 
 

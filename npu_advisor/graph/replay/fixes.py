@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from npu_advisor.base.intervals import Floats, Ints
-from npu_advisor.graph.replay import fix_comm, fix_host, fix_optimizer
+from npu_advisor.graph.replay import fix_comm, fix_host, fix_memory, fix_optimizer
 from npu_advisor.graph.replay.context import Context, Variants, same
 from npu_advisor.graph.replay.edits import Editor, merge
 from npu_advisor.graph.replay.tasks import SOURCES
@@ -28,6 +28,8 @@ class Fixer:
             return None
         if kind in ("cap", "scale") and values is not None:
             return resize(self.context, kind, table, rows, values)
+        if (kind, table) == ("fuse", "ops"):
+            return fix_optimizer.fuse(self.context, rows, per_parameter=values is not None and bool(values.any()))
         maker = _MAKERS.get((kind, table))
         return maker(self.context, rows) if maker else None
 
@@ -83,6 +85,7 @@ _MAKERS: dict[tuple[str, str], Callable[[Context, Ints], Variants | None]] = {
     ("remove", "exposed"): fix_comm.hide,
     ("overlap", "comms"): fix_comm.overlap,
     ("fuse", "ops"): fix_optimizer.fuse,
+    ("avoid", "ops"): fix_memory.avoid,
 }
 # The tables whose rows each kind of fix can edit.
 EDITABLE: dict[str, tuple[str, ...]] = {

@@ -8,7 +8,7 @@ import numpy as np
 
 from npu_advisor.base.intervals import Ints, Spans, covered, union
 from npu_advisor.graph.named import STEP_MARK, starting
-from npu_advisor.graph.replay.arrays import DROPPED, FORK, HOST, LAUNCH, SYNC_FREE
+from npu_advisor.graph.replay.arrays import DROPPED, FORK, HOST, KINDS, LAUNCH, SYNC_FREE
 from npu_advisor.graph.replay.build import Graph
 from npu_advisor.graph.replay.stats import US
 
@@ -99,35 +99,65 @@ def anchors(graph: Graph, calibrated: Calibrated) -> list[tuple[int, int]]:
     Walks the binding chain back from the end. Anchors are silences of a host thread that no op covers, syncs that
     nothing explains, launch latencies, residuals, and what lies before a node without any edge.
     """
-    net, rec = graph.net, calibrated.rec
-    covers = _covers(graph)
-    spans = []
-    node = int(np.argmax(rec)) if len(rec) else -1
-    for _ in range(len(rec)):
-        edge = int(calibrated.binding[node])
-        if edge < 0:
-            if not any(rank.host.into.get(node) == -1 for rank in graph.ranks):
-                spans.append((0, int(rec[node])))
-            break
-        low, high, kind = int(rec[net.src[edge]]), int(rec[node]), int(net.kind[edge])
-        held = high - low
-        if kind == HOST and held > _LEAST[HOST]:
-            held -= int(covered(np.array([low]), np.array([high]), covers[int(net.lane[edge])])[0])
-        elif kind not in _LEAST:
-            held = int(calibrated.residual[edge])
-        if held > _LEAST.get(kind, RESIDUAL):
-            spans.append((high - held, high))
-        node = int(net.src[edge])
+    rec = calibrated.rec
+    if not len(rec):
+        return []
+    nodes = walk(parents(graph, calibrated), rec, int(np.argmax(rec)), int(rec.min()) - 1)
+    edges = calibrated.binding[nodes[:-1]]
+    length = held(graph, calibrated, edges)
+    rows = np.flatnonzero(length)
+    high = rec[graph.net.dst[edges[rows]]]
+    spans = list(zip((high - length[rows]).tolist(), high.tolist(), strict=True))
+    first = int(nodes[-1])
+    if not any(rank.host.into.get(first) == -1 for rank in graph.ranks):
+        spans.append((0, int(rec[first])))
     return spans
 
 
+def parents(graph: Graph, calibrated: Calibrated) -> list[int]:
+    """By node: the node at the other end of its binding edge, -1 for a node that nothing binds."""
+    binding = calibrated.binding
+    bound = graph.net.src[np.maximum(binding, 0)] if len(graph.net.src) else binding
+    found: list[int] = np.where(binding >= 0, bound, -1).tolist()
+    return found
+
+
+def walk(parent: list[int], rec: Ints, node: int, low: int) -> Ints:
+    """The nodes of the binding chain from ``node`` back to the first one at or before ``low`` (included), or to one
+    that nothing binds."""
+    nodes = [node]
+    while parent[node] >= 0 and rec[node] > low:
+        node = parent[node]
+        nodes.append(node)
+    return np.array(nodes, dtype=np.int64)
+
+
+def held(graph: Graph, calibrated: Calibrated, edges: Ints) -> Ints:
+    """How much of each edge's recorded length only an anchor holds, in ns; 0 where it is too little to count."""
+    net, rec = graph.net, calibrated.rec
+    kind = net.kind[edges]
+    length = rec[net.dst[edges]] - rec[net.src[edges]]
+    least = np.array([_LEAST.get(one, RESIDUAL) for one in range(len(KINDS))], dtype=np.int64)[kind]
+    whole = np.isin(kind, list(_LEAST))
+    found = np.where(whole, length, calibrated.residual[edges])
+    silent = np.flatnonzero((kind == HOST) & (length > least))
+    covers = _covers(graph) if len(silent) else {}
+    for lane in np.unique(net.lane[edges[silent]]).tolist():
+        rows = silent[net.lane[edges[silent]] == lane]
+        low, high = (rec[end[edges[rows]]] for end in (net.src, net.dst))
+        found[rows] -= covered(low, high, covers[lane])
+    return np.where(found > least, found, 0)
+
+
 def _covers(graph: Graph) -> dict[int, Spans]:
-    """When each host lane had an op open, step marks aside."""
+    """When each host lane had an op open, step marks aside, or the garbage collector paused it."""
     found = {}
     for rank in graph.ranks:
         ops = rank.profile.table("ops")
         inner = ~starting(ops, STEP_MARK)
+        pauses = rank.profile.table("gcs")
         for thread, lane in rank.host.lanes.items():
             rows = np.flatnonzero((ops["track"] == thread) & inner)
-            found[lane] = union(ops["start_ns"][rows] - graph.origin, ops["end_ns"][rows] - graph.origin)
+            start, end = (np.concatenate((ops[name][rows], pauses[name])) for name in ("start_ns", "end_ns"))
+            found[lane] = union(start - graph.origin, end - graph.origin)
     return found

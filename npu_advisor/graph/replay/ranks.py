@@ -46,7 +46,8 @@ def like_the_others(profiles: Sequence[Profile], number: int, rows: Ints) -> Flo
     """By how much each kernel of a rank would shrink if it ran as on the other ranks; never above 1.
 
     By type, and where as many ran there, the median of their mean duration over its own. The rank's usual ratio (the
-    median by time) is taken where it fits a type better than 1 does, else 1: single kernels differ by chance. Totals
+    median by time) tells which types are slow: those that it fits better than 1 does. All of these shrink by the ratio
+    of their totals, which is the most certain number there is: single types differ by chance. Totals of everything
     would not do: what takes the same time on every rank hides the difference.
     """
     kernels = [profile.table("kernels") for profile in profiles]
@@ -61,7 +62,10 @@ def like_the_others(profiles: Sequence[Profile], number: int, rows: Ints) -> Flo
         ]
         factor[kind] = min(float(np.median(others)) / mean, 1.0) if others and mean else 1.0
     usual = _weighted_median([(factor[kind], count * mean) for kind, (count, mean) in own.items()])
-    factor = {kind: usual if abs(ratio - usual) < abs(ratio - 1.0) else 1.0 for kind, ratio in factor.items()}
+    slow = [kind for kind, ratio in factor.items() if abs(ratio - usual) < abs(ratio - 1.0)]
+    took = {kind: own[kind][0] * own[kind][1] for kind in slow}
+    pooled = sum(took[kind] * factor[kind] for kind in slow) / max(sum(took.values()), 1.0)
+    factor = {kind: pooled if kind in took else 1.0 for kind in factor}
     names = kernels[number].strings("type").tolist()
     return np.array([factor[names[row]] for row in rows.tolist()])
 

@@ -40,7 +40,9 @@ def sync_waits(
 
     Returns each sync's own cost: what it takes when nothing is pending.
     """
-    cause = _sync_causes(tasks, syncs, host)
+    # A device clock that is ahead shows in the launch latency, and lets tasks seem to end after what waited for them.
+    ahead = CLOCKS + max(found.latency, 0)
+    cause = _sync_causes(tasks, syncs, host, ahead)
     reached = (
         np.where(cause >= 0, tasks.end[np.maximum(cause, 0)], NEVER) if len(tasks.end) else np.full(len(cause), NEVER)
     )
@@ -82,9 +84,9 @@ def _latency(delay: Ints, bound: Mask, names: Ints) -> Ints:
     return found
 
 
-def _sync_causes(tasks: Tasks, syncs: Syncs, host: HostLanes) -> Ints:
+def _sync_causes(tasks: Tasks, syncs: Syncs, host: HostLanes, ahead: int) -> Ints:
     """The last task asked for before each sync: on the compute stream, on another one only where that one ended well
-    after the sync returned."""
+    (more than ``ahead`` ns) after the sync returned."""
     cause = np.full(len(syncs.start), -1, dtype=np.int64)
     work = np.flatnonzero((tasks.asked >= 0) & (tasks.kind != EVENT_WAIT))
     if not len(work):
@@ -102,7 +104,7 @@ def _sync_causes(tasks: Tasks, syncs: Syncs, host: HostLanes) -> Ints:
         within = (inner > last) & (host.direct[mine[np.maximum(inner, 0)]] >= 0)
         last = np.where(within, inner, last)
         task = np.where(last >= 0, mine[np.maximum(last, 0)], -1)
-        fits = (task >= 0) & (tasks.end[np.maximum(task, 0)] <= syncs.end + CLOCKS)
+        fits = (task >= 0) & (tasks.end[np.maximum(task, 0)] <= syncs.end + ahead)
         later = fits & ((cause < 0) | (tasks.end[np.maximum(task, 0)] > tasks.end[np.maximum(cause, 0)]))
         if lane == compute:
             cause = np.where(fits, task, cause)
