@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,7 @@ from pydantic import PrivateAttr
 from npu_advisor import __version__
 from npu_advisor.base.errors import ConfigError, ProfileError, RuleError
 from npu_advisor.base.messages import say
-from npu_advisor.derive import derive, introduce
+from npu_advisor.derive import derive, introduce, tell_chip
 from npu_advisor.engine import summary
 from npu_advisor.engine.editing import EditPlan, parse_edits
 from npu_advisor.engine.lint import lint_rules
@@ -33,6 +34,9 @@ from npu_advisor.rules.spec import Rule
 
 Paths = str | Path | Sequence[str | Path]
 Progress = Callable[[int, int], None]
+
+# Names the chip where the recording does not, as Ascend910B2.
+CHIP = "NPU_ADVISOR_CHIP"
 
 __all__ = ["Analysis", "analyze", "finish", "load_profile", "load_profiles", "load_rules", "whatif"]
 
@@ -204,6 +208,8 @@ def load_profiles(
         raise ConfigError(say("error.no_such_step", steps=", ".join(map(str, steps))))
     profiles[0].diagnostics.extend(summary.unreadable(failure) for failure in failures)
     profiles.sort(key=lambda profile: profile.rank)
+    if chip := os.environ.get(CHIP):
+        tell_chip(profiles, chip)
     introduce(profiles)
     return profiles
 

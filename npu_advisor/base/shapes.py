@@ -22,24 +22,37 @@ _SIZES = {
 DTYPE_BYTES = {name: size for size, names in _SIZES.items() for name in names.split()}
 
 
-def tensor_sizes(shapes: str) -> list[float] | None:
-    """Elements of each tensor of ``32,3;64`` (0 for an empty member), None when it is no list of shapes."""
-    sizes = []
+def dtype_bytes(name: str) -> int | None:
+    """Bytes of one element of the type ``name``, None for an unknown one."""
+    return DTYPE_BYTES.get(name.strip().lower().replace(" ", "").removeprefix("dt_").removeprefix("torch."))
+
+
+def tensor_dims(shapes: str) -> list[tuple[int, ...]] | None:
+    """The dimensions of each tensor of ``32,3;64`` (none for an empty member), None when it is no list of shapes."""
+    tensors = []
     for shape in shapes.strip().strip('"').split(";"):
         dims = [dim.strip() for dim in shape.strip().strip('"[]').split(",") if dim.strip()]
         if not all(dim.isdigit() for dim in dims):
             return None
-        sizes.append(float(np.prod([float(dim) for dim in dims])) if dims else 0.0)
-    return sizes
+        tensors.append(tuple(int(dim) for dim in dims))
+    return tensors
+
+
+def tensor_sizes(shapes: str) -> list[float] | None:
+    """Elements of each tensor of ``32,3;64`` (0 for an empty member), None when it is no list of shapes."""
+    tensors = tensor_dims(shapes)
+    if tensors is None:
+        return None
+    return [float(np.prod([float(dim) for dim in dims])) if dims else 0.0 for dims in tensors]
 
 
 def _pair_bytes(shapes: str, dtypes: str) -> float:
-    sizes, names = tensor_sizes(shapes), [name.strip().lower().replace(" ", "") for name in dtypes.split(";")]
+    sizes, names = tensor_sizes(shapes), dtypes.split(";")
     if sizes is None or len(sizes) != len(names):
         return float("nan")
     total = 0.0
     for size, name in zip(sizes, names, strict=True):
-        each = DTYPE_BYTES.get(name.removeprefix("dt_").removeprefix("torch."))
+        each = dtype_bytes(name)
         if size and each is None:
             return float("nan")
         total += size * (each or 0)

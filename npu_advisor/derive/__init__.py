@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from npu_advisor.base.errors import ConfigError
 from npu_advisor.base.messages import say
+from npu_advisor.derive.clock import clock
 from npu_advisor.derive.comm import exposed
 from npu_advisor.derive.facts import SETTINGS, environment, profile_row, switches
+from npu_advisor.derive.hardware import CHIPS, hardware
 from npu_advisor.derive.iterations import iteration_gaps, iterations
 from npu_advisor.derive.memory import peak_owners
+from npu_advisor.derive.pipeline import bubbles
+from npu_advisor.derive.reserve import fragmentation, step_memory
+from npu_advisor.derive.roofline import roofline
+from npu_advisor.derive.sequences import sequences
+from npu_advisor.derive.transfers import comm_split, transfers
 from npu_advisor.derive.updates import graph_updates
 from npu_advisor.graph.idle import idle
 from npu_advisor.model.profile import Profile
@@ -20,6 +29,14 @@ PROVIDERS = {
     "iterations": iterations,
     "iteration_gaps": iteration_gaps,
     "graph_updates": graph_updates,
+    "fragmentation": fragmentation,
+    "step_memory": step_memory,
+    "roofline": roofline,
+    "clock": clock,
+    "sequences": sequences,
+    "comm_split": comm_split,
+    "transfers": transfers,
+    "bubbles": bubbles,
     "environment": environment,
     "profile": profile_row,
 }
@@ -29,6 +46,15 @@ def derive(profile: Profile) -> Profile:
     """Register every derived table on ``profile``; none is computed yet."""
     profile.register(PROVIDERS)
     return profile
+
+
+def tell_chip(profiles: Sequence[Profile], name: str) -> None:
+    """Take the user's word for the chip of ``profiles``; ConfigError for a name that is not known."""
+    known = [chip.name for chip in CHIPS]
+    if name not in known:
+        raise ConfigError(say("error.unknown_chip", name=name, known=", ".join(known)))
+    for profile in profiles:
+        profile.info = replace(profile.info, metadata={**profile.info.metadata, "soc": name})
 
 
 def introduce(profiles: Sequence[Profile]) -> None:
@@ -48,6 +74,8 @@ def introduce(profiles: Sequence[Profile]) -> None:
                 profile.absent[f"profile.{name}"] = say("absent.one_rank")
         if profile.has("comms") and not profile.has("comm_tasks"):
             profile.absent["exposed.peer"] = say("absent.comm_tasks")
+        if profile.has("kernels") and hardware(profile) is None:
+            profile.absent["roofline"] = say("absent.hardware")
         untold = [name for name in SETTINGS if name not in switches(profile.info)]
         profile.absent.update({f"profile.{name}": say("absent.settings") for name in untold})
 

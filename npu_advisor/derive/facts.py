@@ -142,6 +142,8 @@ def profile_row(profile: Profile) -> Table:
     if profile.peers and profile.has("kernels"):
         values["others_kernel_us"] = float(np.median([kernel_us(other) for other in profile.peers]))
         values["others_wait_us"] = float(np.median([_waited_us(other, profile.rank) for other in profile.peers]))
+    if profile.has("step_memory"):
+        values["memory_growth_bytes"] = float(profile.table("step_memory")["growth_bytes"].min())
     for column, peak in peaks.items():
         if peak is not None:
             values[f"peak_{column}"] = peak.size_bytes

@@ -369,7 +369,8 @@ def _op_of(profile: Profile, table: str, row: int) -> int | None:
     if table == "ops":
         return row
     rows = profile.table(table)
-    return int(rows["op"][row]) if rows.spec.column("op") else None
+    key = rows.spec.column("op")
+    return int(rows["op"][row]) if key is not None and key.kind == "key" else None
 
 
 def _why_no_line(profile: Profile, op: int | None) -> Text:

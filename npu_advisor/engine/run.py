@@ -23,6 +23,7 @@ from npu_advisor.engine.texts import fields_of, filled, render
 from npu_advisor.engine.values import Array, Requirement, tidy
 from npu_advisor.findings import Evidence, JsonValue, Reference, Suggestion
 from npu_advisor.model.profile import Missing, Profile
+from npu_advisor.model.schema import SCHEMA
 from npu_advisor.rules.spec import Fix, FixKind, Rule
 
 MAX_FINDINGS = 2000
@@ -269,6 +270,9 @@ class _Findings:
             values = np.full(len(rows), float(flag.data[row]))
         elif expression is not None:
             values = expression.evaluate(edited).spread(len(edited)).data
+        kernel = SCHEMA[spec.table].column("kernel")
+        if kernel is not None:  # a table that describes kernels one by one: the graph knows them
+            return RawFix(spec.kind, kernel.target, self.profile.table(spec.table)["kernel"][rows], values, spec, freed)
         return RawFix(spec.kind, spec.table, rows, values, spec, freed)
 
     def _evidence(self, row: int) -> Evidence:

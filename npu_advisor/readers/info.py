@@ -9,6 +9,7 @@ from typing import Any
 
 from npu_advisor.model.profile import Form, ProfileInfo
 from npu_advisor.readers.comm import read_json
+from npu_advisor.readers.device import device_record
 from npu_advisor.readers.notes import Notes, UnreadableFileError
 
 _RANK_IN_NAME = re.compile(r"^(?:profiler_info|ascend_(?:pytorch|mindspore)_profiler)_(\d{1,9})\.(?:json|db)$")
@@ -42,6 +43,7 @@ def read_info(path: str, form: Form, rank: int, files: Mapping[str, Path], notes
     common, experimental = _sub(config, "common_config"), _sub(config, "experimental_config")
     schedule = _sub(common, "schedule")
     environment = _sub(metadata, "ENV_VARIABLES")
+    device = device_record(Path(path))
     return ProfileInfo(
         path=path,
         rank=rank,
@@ -58,7 +60,8 @@ def read_info(path: str, form: Form, rank: int, files: Mapping[str, Path], notes
             str(key).lstrip("_"): number for key, value in schedule.items() if (number := whole(value)) is not None
         },
         env={str(key): str(value) for key, value in environment.items() if value is not None},
-        metadata={key: value for key, value in metadata.items() if key != "ENV_VARIABLES"},
+        metadata={key: value for key, value in metadata.items() if key != "ENV_VARIABLES"}
+        | ({} if device is None else {"DeviceInfo": device}),
     )
 
 

@@ -41,9 +41,9 @@ def test_the_nearest_section_above_is_used(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(below)
     found = find_settings(Path.cwd())
     assert (found.path, found.rules) == (tmp_path / "pyproject.toml", (tmp_path / "perf/rules",))
-    rules = chosen_rules().load()
-    assert [rule.id for rule in rules] == ["layout-transdata"]
-    assert rules[0].values["min_share"] == 0.01
+    rules = {rule.id: rule for rule in chosen_rules().load()}
+    assert {rule.category for rule in rules.values()} == {"layout"}
+    assert rules["layout-transdata"].values["min_share"] == 0.01
 
 
 def test_options_replace_the_choice_and_folders_add_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
