@@ -138,7 +138,7 @@ _ahead: dict[str, SpanScan] = {}
 @contextlib.contextmanager
 def begun_ahead(path: Path) -> Iterator[None]:
     """Have the helpers scan the first large trace under ``path`` while this process still imports what it needs."""
-    trace = _first_large(path) if processes() > 1 else None
+    trace = _first_trace(path) if processes() > 1 else None
     scan = SpanScan.begin(trace) if trace else None
     if trace is None or scan is None:
         yield
@@ -155,15 +155,14 @@ def _real(path: Path) -> str:
     return os.path.realpath(path)
 
 
-def _first_large(path: Path) -> Path | None:
-    """The trace that will be read first, if it is large; where there is a database, that is read instead."""
+def _first_trace(path: Path) -> Path | None:
+    """The trace that will be read first; where there is a database, that is read instead."""
     if path.is_file():
         return path
     for folder, folders, files in os.walk(path):
         folders.sort()
         if TRACE in files and not any(name.endswith(".db") for name in files):
-            trace = Path(folder) / TRACE
-            return trace if trace.stat().st_size >= LARGE else None
+            return Path(folder) / TRACE
     return None
 
 
