@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npu_advisor.graph.replay import Edit, merge, solve
-from npu_advisor.graph.replay.arrays import DROPPED, HOST, TASK, Net
+from npu_advisor.graph.replay.arrays import DROPPED, HOST, LONG_AGO, TASK, Net
 from npu_advisor.graph.replay.edits import weights
 from npu_advisor.graph.replay.order import CycleError, topological
 from npu_advisor.graph.replay.solve import Solver
@@ -154,3 +154,15 @@ def test_edges_that_lead_back_in_time_are_ordered_by_cause() -> None:
     src, dst = _ints([3, 2, 0, 1]), _ints([2, 1, 4, 4])
     assert topological(_ints([0, 5, 6, 7, 9]), src, dst).tolist() == [0, 3, 2, 1, 4]
     assert Solver(_ints([0, 5, 6, 7, 9]), src, dst).solve(_ints([1, 1, 1, 1])).tolist() == [0, 9, 8, 7, 10]
+
+
+def test_an_edge_of_long_ago_never_binds_and_is_still_an_edge() -> None:
+    """Node 1 has only such an edge, as often as a fix may make one: what lies behind it follows its other edge."""
+    count = 3000
+    src, dst = np.zeros(count + 2, dtype=np.int64), np.append(np.arange(1, count + 1), [count + 1, count + 1])
+    src[-2:] = [1, count + 2]
+    rec = np.full(count + 3, 86_400 * 10**9)
+    w = np.append(np.full(count, LONG_AGO), [7, 5])
+    times = Solver(rec, src, dst).solve(w)
+    assert times[count + 1] == 86_400 * 10**9 + 5
+    assert (times[1 : count + 1] < 0).all()
