@@ -346,19 +346,22 @@ def _after(
     assert run.replayer is not None
     step_us = float(np.mean([step.recorded for step in run.replayer.recorded])) / 1000.0
     order = sorted(range(len(entries)), key=lambda number: -alone[number])
+    hidden = [number for number in order if alone[number] < REAL_SHARE * step_us][:MOST_HIDDEN]
+    before = {number: [other for other in order if other != number][:MOST_BEFORE] for number in hidden}
+    pairs = [
+        [entries[one].edit("expected") for one in (number, other)] for number in hidden for other in before[number]
+    ]
+    both = iter(run.each_saves_us(pairs))
     found: dict[int, list[tuple[list[int], float]]] = {}
-    for number in [number for number in order if alone[number] < REAL_SHARE * step_us][:MOST_HIDDEN]:
+    for number in hidden:
         others = [other for other in order if other != number]
-        gains = []
-        for other in others[:MOST_BEFORE]:
-            both = merge([entries[number].edit("expected"), entries[other].edit("expected")])
-            gains.append(([other], run.saves_us(both) - alone[other]))
+        gains = [([other], next(both) - alone[other]) for other in before[number]]
         least = max(alone[number], 0.0) + AFTER_SHARE * step_us
         worth = sorted((pair for pair in gains if pair[1] >= least), key=lambda pair: -pair[1])[:SHOWN]
         if not worth and len(others) > 1 and parts[number] >= least:
             worth = [(others, parts[number])]
         for _, raw in entries[number].raws if worth else ():
-            found[id(raw)] = [([id(entries[other].raws[0][1]) for other in before], us) for before, us in worth]
+            found[id(raw)] = [([id(entries[other].raws[0][1]) for other in first], us) for first, us in worth]
     return found
 
 
