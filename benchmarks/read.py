@@ -1,58 +1,139 @@
-"""How long a whole run takes beside ``json.load`` of the same trace, and how much memory: run by hand.
+"""A whole run (read, link, all rules, replayed savings, terminal report) beside ``json.load`` of the same trace.
 
-    python benchmarks/read.py [--size 50MB] [--runs 3]
+    python benchmarks/read.py                      100 MB and 1 GB, three runs each
+    python benchmarks/read.py --size 50MB --runs 5
+    python benchmarks/read.py --size 100MB --profile    also where the time of one run goes
 
-Both run in fresh processes, in turn, and the best of the runs counts: the ratio holds on any machine, the times do not.
+All run in fresh processes, in turn, and the best of the runs counts, so the ratios hold on any machine; the times do
+not. Memory is the peak of all processes of a run together, as far as samples every few milliseconds see it.
+Where ``msprof-analyze`` is installed, its advisor runs beside.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 JSON_LOAD = "import json, sys; json.load(open(sys.argv[1], encoding='utf-8'))"
 WHOLE_RUN = "import sys; from npu_advisor.cli.app import main; sys.exit(main([sys.argv[1], '-o', sys.argv[2], '-q']))"
+PROFILED = """
+import cProfile, pstats, sys
+from npu_advisor.cli.app import main
+profile = cProfile.Profile()
+profile.runcall(main, [sys.argv[1], '-o', sys.argv[2], '-q'])
+pstats.Stats(profile).sort_stats('cumtime').print_stats('npu_advisor', 40)
+pstats.Stats(profile).sort_stats('tottime').print_stats(20)
+"""
+# How often the memory of the processes is looked at, in seconds.
+EVERY = 0.01
 
 
-def measured(code: str, *arguments: str) -> tuple[float, float]:
-    """Seconds and peak MB of a fresh Python that runs ``code``; CalledProcessError when it fails."""
+class Cost(NamedTuple):
+    """Wall and CPU seconds, and peak MB, of a process and all it started."""
+
+    wall: float
+    cpu: float
+    mb: float
+
+
+def measured(command: list[str]) -> Cost:
+    """What a fresh process costs; CalledProcessError when it fails."""
     before = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=ROOT)
-    _, status, usage = os.wait4(process.pid, 0)
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    peak = 0.0
+    while True:
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            break
+        peak = max(peak, sum(map(_resident_mb, _tree(process.pid))))
+        time.sleep(EVERY)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, code)
-    return time.perf_counter() - before, usage.ru_maxrss / 1024
+        raise subprocess.CalledProcessError(process.returncode, command)
+    # Children that it waited for are in its usage; the largest single process bounds the sum from below.
+    return Cost(time.perf_counter() - before, usage.ru_utime + usage.ru_stime, max(peak, usage.ru_maxrss / 1024))
+
+
+def _tree(pid: int) -> list[int]:
+    """A process and its descendants (Linux; elsewhere the process alone)."""
+    found = [pid]
+    for one in found:
+        for tasks in Path(f"/proc/{one}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                found += map(int, tasks.read_text().split())
+    return found
+
+
+def _resident_mb(pid: int) -> float:
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def _best(costs: list[Cost]) -> Cost:
+    return Cost(*(min(values) for values in zip(*costs, strict=True)))
+
+
+def _commands(folder: str, trace: Path) -> dict[str, list[str]]:
+    output = str(Path(folder) / "report.txt")
+    found = {
+        "json.load": [sys.executable, "-c", JSON_LOAD, str(trace)],
+        "npu-advisor": [sys.executable, "-c", WHOLE_RUN, folder, output],
+    }
+    other = shutil.which("msprof-analyze")
+    if other:
+        found["msprof-analyze"] = [other, "advisor", "all", "-d", folder, "-o", str(Path(folder) / "msprof")]
+    return found
+
+
+def benchmark(size: str, runs: int, profile: bool) -> None:
+    """Generate a profile of ``size``, measure, print."""
+    with tempfile.TemporaryDirectory() as folder:
+        generator = [sys.executable, str(ROOT / "fixtures" / "generate.py"), folder]
+        settings = ["--size", size, "--plant", "all", "--truth-steps", "1"]
+        subprocess.run([*generator, *settings], check=True, stdout=subprocess.DEVNULL)
+        (trace,) = Path(folder).glob("*/ASCEND_PROFILER_OUTPUT/trace_view.json")
+        commands = _commands(folder, trace)
+        costs: dict[str, list[Cost]] = {name: [] for name in commands}
+        for _ in range(runs):
+            for name, command in commands.items():
+                costs[name].append(measured(command))
+        _print(trace.stat().st_size / 1e6, {name: _best(each) for name, each in costs.items()})
+        if profile:
+            subprocess.run(
+                [sys.executable, "-c", PROFILED, folder, str(Path(folder) / "report.txt")], check=True, cwd=ROOT
+            )
+
+
+def _print(megabytes: float, costs: dict[str, Cost]) -> None:
+    base = costs["json.load"]
+    print(f"trace_view.json of {megabytes:.0f} MB")
+    print(f"{'':16}{'wall s':>9}{'ratio':>7}{'CPU s':>9}{'ratio':>7}{'peak MB':>9}{'of file':>9}")
+    for name, cost in costs.items():
+        shares = f"{cost.wall:9.2f}{cost.wall / base.wall:7.2f}{cost.cpu:9.2f}{cost.cpu / base.cpu:7.2f}"
+        print(f"{name:16}{shares}{cost.mb:9.0f}{cost.mb / megabytes:9.2f}", flush=True)
 
 
 def main() -> None:
-    """Generate, measure, print."""
+    """Measure every size."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", default="50MB")
+    parser.add_argument("--size", action="append", help="100MB, 1GB, ...; may be repeated")
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--profile", action="store_true", help="also print where our time goes")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        generator = ROOT / "fixtures" / "generate.py"
-        settings = ["--size", options.size, "--plant", "dispatch", "--truth-steps", "1"]
-        command = [sys.executable, generator, folder, *settings]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        (trace,) = Path(folder).glob("*/ASCEND_PROFILER_OUTPUT/trace_view.json")
-        loads, runs = [], []
-        for _ in range(options.runs):
-            loads.append(measured(JSON_LOAD, str(trace)))
-            runs.append(measured(WHOLE_RUN, folder, str(Path(folder) / "report.txt")))
-        size = trace.stat().st_size / 1e6
-    (load, load_mb), (run, run_mb) = min(loads), min(runs)
-    print(f"trace      {size:8.1f} MB")
-    print(f"json.load  {load:8.2f} s {load_mb:8.0f} MB")
-    print(f"whole run  {run:8.2f} s {run_mb:8.0f} MB")
-    print(f"ratio      {run / load:8.2f}   {run_mb / load_mb:8.2f}")
+    for size in options.size or ["100MB", "1GB"]:
+        benchmark(size, options.runs, options.profile)
 
 
 if __name__ == "__main__":

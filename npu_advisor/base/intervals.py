@@ -33,6 +33,14 @@ def empty() -> Spans:
     return Spans(none, none)
 
 
+def distinct(values: Ints) -> Ints:
+    """The distinct values in order; many times faster than np.unique where most of them differ."""
+    values = np.sort(values)
+    new = np.ones(len(values), dtype=bool)
+    new[1:] = values[1:] != values[:-1]
+    return values[new]
+
+
 def union(start: Ints, end: Ints) -> Spans:
     """The union of any intervals; those of no or negative length are dropped."""
     keep = end > start

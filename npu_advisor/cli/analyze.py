@@ -17,6 +17,7 @@ from npu_advisor.cli.notices import error_text, remarks_text
 from npu_advisor.cli.output import note
 from npu_advisor.cli.progress import ProgressBar
 from npu_advisor.findings import ProfileFacts, Remark, Report, Tool
+from npu_advisor.readers.trace_parallel import begun_ahead
 from npu_advisor.report.damage import is_damaged
 
 FINE, FOUND, BAD_RULE, UNREADABLE = 0, 1, 2, 3
@@ -83,13 +84,15 @@ def run(request: Request) -> int:
 
 
 def _analyzed(request: Request, lang: Lang) -> Report:
-    from npu_advisor.api import analyze
-    from npu_advisor.readers import parse_raw
-
     rules = chosen_rules(request.rules, request.select, request.ignore)
-    for path in request.paths if request.parse else ():
-        parse_raw(Path(path))
-    with ProgressBar(lang, request.quiet) as progress:
+    if request.parse:
+        from npu_advisor.readers import parse_raw
+
+        for path in request.paths:
+            parse_raw(Path(path))
+    with ProgressBar(lang, request.quiet) as progress, begun_ahead(Path(request.paths[0])):
+        from npu_advisor.api import analyze
+
         return analyze(
             request.paths[0] if len(request.paths) == 1 else list(request.paths),
             rules=rules.dirs,

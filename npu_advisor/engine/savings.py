@@ -6,6 +6,7 @@ by anchors keeps its upper bounds; :attr:`Savings.reasons` says why.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,9 +23,9 @@ from npu_advisor.derive.iterations import per_step, unmarked
 from npu_advisor.engine.run import RawFinding, RawFix, RuleResult, guarded
 from npu_advisor.findings import Replay, Saving, StartShift
 from npu_advisor.graph.replay import Edit, Replayer, Variants, merge
+from npu_advisor.graph.replay.order import CycleError
 from npu_advisor.graph.replay.path import StepPath, step_paths
 from npu_advisor.graph.replay.ranks import like_the_others, same_rows
-from npu_advisor.graph.replay.solve import CycleError
 from npu_advisor.model.profile import Profile
 
 Results = Sequence[tuple[Profile, Sequence[RuleResult]]]
@@ -97,9 +98,14 @@ class Run:
 
     def saves_us(self, edits: Edit | Sequence[Edit]) -> float:
         """What edits save together, in us per step."""
+        (saved,) = self.each_saves_us([[edits] if isinstance(edits, Edit) else edits])
+        return saved
+
+    def each_saves_us(self, sets: Sequence[Sequence[Edit]]) -> list[float]:
+        """What each set of edits saves, in us per step: in one go, as sets share most of the work."""
         assert self.replayer is not None
-        more = [edits] if isinstance(edits, Edit) else list(edits)
-        return (self.replayer.price([self.done, *more]) - self.done_ns) / 1000.0
+        together = self.replayer.prices([[self.done, *edits] for edits in sets])
+        return [(ns - self.done_ns) / 1000.0 for ns in together]
 
 
 def replay_runs(profiles: Sequence[Profile]) -> list[Run]:
@@ -296,16 +302,17 @@ def _price(run: Run, entries: list[_Entry], found: Savings) -> None:
     replayer = run.replayer
     assert replayer is not None
     expected = [entry.edit("expected") for entry in entries]
-    everything = run.saves_us(expected)
+    singles = [[edit] for edit in expected]
+    others = [expected[:number] + expected[number + 1 :] for number in range(len(entries))]
+    ranges = [[[entry.edit(which)] for which in entry.ends()] for entry in entries]
+    figures = iter(run.each_saves_us([expected, *singles, *others, *itertools.chain(*ranges)]))
+    everything, *known = itertools.islice(figures, 1 + 2 * len(entries))
+    alone, parts = known[: len(entries)], []
     priced: dict[int, Saving] = {}
-    alone, parts = [], []
-    for number, entry in enumerate(entries):
-        others = expected[:number] + expected[number + 1 :]
-        part = everything - run.saves_us(others) if others else everything
-        us = run.saves_us(expected[number])
-        alone.append(us)
+    for entry, us, without, range_ in zip(entries, alone, known[len(entries) :], ranges, strict=True):
+        part = everything - without
+        ends = [us, *itertools.islice(figures, len(range_))]
         parts.append(part)
-        ends = [us, *(run.saves_us(entry.edit(which)) for which in entry.ends())]
         for profile, raw in entry.raws:
             rounds = per_step(profile)
             step_us = float(profile.table("steps")["dur_us"].mean()) - run.done_ns / 1000.0
@@ -355,21 +362,22 @@ def _after(
     step_us = float(np.mean([step.recorded for step in run.replayer.recorded])) / 1000.0
     rounds = per_step(run.replayer.profiles[0])
     order = sorted(range(len(entries)), key=lambda number: -alone[number])
+    hidden = [number for number in order if alone[number] < REAL_SHARE * step_us][:MOST_HIDDEN]
+    before = {number: [other for other in order if other != number][:MOST_BEFORE] for number in hidden}
+    pairs = [
+        [entries[one].edit("expected") for one in (number, other)] for number in hidden for other in before[number]
+    ]
+    both = iter(run.each_saves_us(pairs))
     found: dict[int, list[tuple[list[int], float]]] = {}
-    for number in [number for number in order if alone[number] < REAL_SHARE * step_us][:MOST_HIDDEN]:
+    for number in hidden:
         others = [other for other in order if other != number]
-        gains = []
-        for other in others[:MOST_BEFORE]:
-            both = merge([entries[number].edit("expected"), entries[other].edit("expected")])
-            gains.append(([other], run.saves_us(both) - alone[other]))
+        gains = [([other], next(both) - alone[other]) for other in before[number]]
         least = max(alone[number], 0.0) + AFTER_SHARE * step_us
         worth = sorted((pair for pair in gains if pair[1] >= least), key=lambda pair: -pair[1])[:SHOWN]
         if not worth and len(others) > 1 and parts[number] >= least:
             worth = [(others, parts[number])]
         for _, raw in entries[number].raws if worth else ():
-            found[id(raw)] = [
-                ([id(entries[other].raws[0][1]) for other in before], us / rounds) for before, us in worth
-            ]
+            found[id(raw)] = [([id(entries[other].raws[0][1]) for other in first], us / rounds) for first, us in worth]
     return found
 
 

@@ -1,7 +1,23 @@
-"""Readers: find the profiles under a path and read each rank into the model. No policy here, only repair and labels."""
+"""Readers: find the profiles under a path and read each rank into the model. No policy here, only repair and labels.
 
-from npu_advisor.readers.locate import RankSource, locate
-from npu_advisor.readers.parse import parse_raw
-from npu_advisor.readers.rank import read_rank
+Everything is imported on first use: a process that only scans a part of a trace needs no pandas.
+"""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+_HOMES = {"RankSource": "discover", "locate": "discover", "parse_raw": "parse", "read_rank": "rank"}
 __all__ = ["RankSource", "locate", "parse_raw", "read_rank"]
+
+if TYPE_CHECKING:
+    from npu_advisor.readers.discover import RankSource, locate
+    from npu_advisor.readers.parse import parse_raw
+    from npu_advisor.readers.rank import read_rank
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

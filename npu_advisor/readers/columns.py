@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from npu_advisor.readers.numbers import NO_ID, Float, Int, ns_from_any
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Codes = npt.NDArray[np.int32]
 
@@ -40,6 +42,10 @@ class Pool:
         """The number of each text."""
         return self._numbers.of(values)
 
+    def renumbered(self, codes: Codes, texts: list[str]) -> Codes:
+        """``codes`` into a list of other ``texts`` as codes into this pool, which takes in what it lacks."""
+        return np.append(self.codes(list[str | None](texts)), np.int32(-1))[codes]
+
     @property
     def texts(self) -> list[str]:
         """The texts by number."""
@@ -47,6 +53,8 @@ class Pool:
 
     def categorical(self, codes: Codes, texts: Iterable[str] | None = None) -> pd.Categorical:
         """``codes`` as a categorical of the texts in use; ``texts`` may replace the pool's (equal ones are merged)."""
+        import pandas as pd
+
         labels = np.empty(len(self._numbers) - 2, dtype=object)
         labels[:] = self.texts if texts is None else list(texts)
         used = np.bincount(codes[codes >= 0], minlength=len(labels)) > 0
@@ -58,6 +66,8 @@ class Pool:
 
 def relabel(values: pd.Categorical[Any], labels: Iterable[str]) -> pd.Categorical:
     """``values`` with ``labels`` in place of its categories; equal labels are merged, "" is missing."""
+    import pandas as pd
+
     codes, uniques = pd.factorize(np.array([*labels], dtype=object))
     taken = np.array([*codes, -1], np.int64)[values.codes]
     result = pd.Categorical.from_codes(taken, categories=pd.Index(uniques, dtype=object))

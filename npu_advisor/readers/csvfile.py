@@ -129,6 +129,10 @@ def read_csv(path: Path, wanted: Mapping[str, Sequence[str]], required: Sequence
     return CsvFile(path.name, {name: cells[place] for name, place in places.items()}, length, notes)
 
 
+# All that pandas says when Ctrl-C falls into its reading.
+_INTERRUPTED = "Calling read(nbytes) on source failed"
+
+
 def _cells(path: Path, width: int, places: list[int], notes: Notes) -> dict[int, npt.NDArray[Any]]:
     """Column position -> cells.  The fast parser stops at the first broken row; the patient one leaves it out."""
     try:
@@ -145,7 +149,9 @@ def _cells(path: Path, width: int, places: list[int], notes: Notes) -> dict[int,
             encoding_errors="replace",
             index_col=False,
         )
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, pd.errors.ParserWarning):
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, pd.errors.ParserWarning) as error:
+        if _INTERRUPTED in str(error):
+            raise KeyboardInterrupt from error
         return _patient(path, width, places, notes)
     if _cut(path, frame):
         return _patient(path, width, places, notes)

@@ -24,9 +24,10 @@ from npu_advisor.readers.kineto_decode import KINETO
 from npu_advisor.readers.kineto_events import KINDS, KinetoSorter
 from npu_advisor.readers.notes import Notes, UnreadableFileError, some
 from npu_advisor.readers.numbers import DAY_NS, Int
-from npu_advisor.readers.trace import no_cyclic_gc, report_recovery
+from npu_advisor.readers.trace import report_recovery
 from npu_advisor.readers.trace_blocks import EventBlocks
 from npu_advisor.readers.trace_decode import Recovery, decode
+from npu_advisor.readers.trace_spans import no_cyclic_gc
 from npu_advisor.readers.trace_tables import Columns
 
 # The component of torch's own allocator on a GPU.

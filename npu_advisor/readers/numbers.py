@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 Int = npt.NDArray[np.int64]
 Float = npt.NDArray[np.float64]
@@ -123,6 +122,8 @@ def floats(values: Sequence[Any] | npt.NDArray[Any], scale: float = 1.0) -> Floa
     try:
         result = cells.astype(np.float64)
     except (TypeError, ValueError):
+        import pandas as pd
+
         numbers = pd.to_numeric(pd.Series(cells), errors="coerce").to_numpy(np.float64, copy=True)
         unread = np.flatnonzero(np.isnan(numbers) & (cells != "") & (cells != "N/A"))
         stripped = pd.Series([str(cells[row]).strip() for row in unread], dtype=object)

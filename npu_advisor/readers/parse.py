@@ -13,7 +13,7 @@ from types import ModuleType
 from npu_advisor.base.errors import ProfileError
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
-from npu_advisor.readers.locate import raw_folders
+from npu_advisor.readers.discover import raw_folders
 
 _PARSER = "torch_npu.profiler.profiler"
 

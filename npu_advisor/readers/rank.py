@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -21,10 +23,10 @@ from npu_advisor.model.table import Table
 from npu_advisor.readers.cluster import ledger_steps, read_cluster_comms, read_ledger
 from npu_advisor.readers.comm import comm_table, read_communication, read_links
 from npu_advisor.readers.csvfile import CsvFile, joined
+from npu_advisor.readers.discover import RankSource, iter_files
 from npu_advisor.readers.info import read_info
 from npu_advisor.readers.kernels import comm_rows, device_tables, kernels_of_file, read_kernel_details
 from npu_advisor.readers.kineto import read_kineto
-from npu_advisor.readers.locate import RankSource, iter_files
 from npu_advisor.readers.msprof import put_iterations, read_iterations
 from npu_advisor.readers.notes import Notes, UnreadableFileError, some
 from npu_advisor.readers.numbers import Int
@@ -33,8 +35,10 @@ from npu_advisor.readers.sqlite_cluster import read_cluster_database
 from npu_advisor.readers.tables import READERS, read_frees
 from npu_advisor.readers.timeline import lose_strays
 from npu_advisor.readers.trace import KinetoTraceError, read_trace
+from npu_advisor.readers.trace_parallel import begun_ahead
 from npu_advisor.readers.trace_tables import Columns, Trace
 
+T = TypeVar("T")
 Progress = Callable[[int, int], None]
 _OF_TRACE = (
     *("ops", "frames", "enqueues", "dequeues", "apis", "tasks", "comm_tasks", "overlap", "counters", "gcs"),
@@ -79,20 +83,41 @@ class _Rank:
             return self._finished(info)
         if source.form == "kineto":
             return self._finished(self._kineto(info))
-        trace = self._trace()
-        details = self._details()
+        with self._scan():
+            # While helpers scan the trace, this process reads the rest; what there is to say keeps its order.
+            details, of_details = self._noted(self._details)
+            _, of_tables = self._noted(self._tables)
+            trace = self._trace()
+        self.notes += of_details
+        if details is not None:
+            details.notes = self.notes
         self._device(trace, details)
         self._iterations(trace)
-        for role, (table, reader) in READERS.items():
-            self._simple(role, table, reader)
-        if "allocs" in self.columns:
-            self._simple("operator_memory", "frees", read_frees)
+        self.notes += of_tables
         self._links()
         if trace is not None and not trace.slices:
             self.notes.say("no_events", "warning", trace.file)
         self._cluster(info.rank)
         self._steps_of_ledger()
         return self._finished(info)
+
+    def _scan(self) -> AbstractContextManager[object]:
+        path = self.source.files.get("trace")
+        return begun_ahead(path) if path is not None else nullcontext()
+
+    def _noted(self, read: Callable[[], T]) -> tuple[T, Notes]:
+        """What ``read`` gives, and what it had to say."""
+        kept, self.notes = self.notes, Notes()
+        try:
+            return read(), self.notes
+        finally:
+            self.notes = kept
+
+    def _tables(self) -> None:
+        for role, (table, reader) in READERS.items():
+            self._simple(role, table, reader)
+        if "allocs" in self.columns:
+            self._simple("operator_memory", "frees", read_frees)
 
     def _database(self, info: ProfileInfo) -> ProfileInfo:
         """Read the database; ``info`` with what it adds."""

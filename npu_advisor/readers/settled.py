@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from npu_advisor.readers.locate import RankSource, iter_files
+from npu_advisor.readers.discover import RankSource, iter_files
 
 _TAIL_BYTES = 64
 # What a JSON trace may end with.

@@ -6,11 +6,9 @@ turned into arrays block by block.  A bad escape, NaN, bytes that are not UTF-8 
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,25 +17,23 @@ from npu_advisor.readers.notes import Notes, UnreadableFileError
 from npu_advisor.readers.trace_blocks import EventBlocks
 from npu_advisor.readers.trace_decode import ASCEND, Recovery, decode
 from npu_advisor.readers.trace_events import EventSorter
+from npu_advisor.readers.trace_parallel import SpanScan
+from npu_advisor.readers.trace_spans import no_cyclic_gc
 from npu_advisor.readers.trace_tables import Trace, TraceTables
 
 _LANES = ("Python", "CANN", "Ascend Hardware", "Overlap Analysis")
 
 
+class Extent(NamedTuple):
+    """Whether the array of events was closed, whether a gzip checksum failed, and the (unzipped) size in bytes."""
+
+    complete: bool
+    damaged: bool
+    size: int
+
+
 class KinetoTraceError(Exception):
     """The trace is one of Kineto, recorded on a GPU."""
-
-
-@contextmanager
-def no_cyclic_gc() -> Iterator[None]:
-    """Decoding makes many small objects and no cycles."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def read_trace(
@@ -66,7 +62,7 @@ def read_trace(
     return trace
 
 
-def _piece(path: Path, sorter: EventSorter, notes: Notes) -> tuple[Path, EventBlocks, Recovery] | None:
+def _piece(path: Path, sorter: EventSorter, notes: Notes) -> tuple[Path, Extent, Recovery] | None:
     """As ``_read_piece``; one that cannot be read is reported."""
     try:
         return (path, *_read_piece(path, sorter, None))
@@ -75,19 +71,34 @@ def _piece(path: Path, sorter: EventSorter, notes: Notes) -> tuple[Path, EventBl
         return None
 
 
-def _read_piece(
-    path: Path, sorter: EventSorter, progress: Callable[[int], None] | None
-) -> tuple[EventBlocks, Recovery]:
+def _read_piece(path: Path, sorter: EventSorter, progress: Callable[[int], None] | None) -> tuple[Extent, Recovery]:
+    scan = SpanScan.begin(path)
+    extent, recovery = _joined(scan, sorter, progress) if scan else _streamed(path, sorter, progress)
+    if not recovery.events and not extent.complete:
+        raise UnreadableFileError(say("reason.no_whole_event", size=extent.size))
+    return extent, recovery
+
+
+def _streamed(path: Path, sorter: EventSorter, progress: Callable[[int], None] | None) -> tuple[Extent, Recovery]:
     blocks, recovery = EventBlocks(path, progress), Recovery()
     with no_cyclic_gc():
         for block in blocks:
             sorter.add(decode(block, blocks.complete, recovery, ASCEND))
-    if not recovery.events and not blocks.complete:
-        raise UnreadableFileError(say("reason.no_whole_event", size=blocks.size))
-    return blocks, recovery
+    return Extent(blocks.complete, blocks.damaged, blocks.size), recovery
 
 
-def report_recovery(file: str, blocks: EventBlocks, recovery: Recovery, absent: list[str], notes: Notes) -> None:
+def _joined(scan: SpanScan, sorter: EventSorter, progress: Callable[[int], None] | None) -> tuple[Extent, Recovery]:
+    try:
+        with scan:
+            recovery, complete = scan.finish(sorter, progress)
+    except OSError as error:
+        raise UnreadableFileError(say("reason.unreadable", error=error.strerror or error)) from error
+    return Extent(complete, False, scan.size), recovery
+
+
+def report_recovery(
+    file: str, blocks: Extent | EventBlocks, recovery: Recovery, absent: list[str], notes: Notes
+) -> None:
     """Say what of ``file`` is lost or was mended; ``absent`` are lanes without events."""
     if not blocks.complete:
         notes.say(

@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
 from npu_advisor.base.messages import say
 from npu_advisor.readers.notes import UnreadableFileError
 from npu_advisor.readers.packed import Unpacked, head_of
+from npu_advisor.readers.trace_seams import BLOCK, LONGEST, MARK, PADDING, Block, last_seam
 
-# Measured: larger blocks leave the processor's cache, smaller ones gain nothing.
-BLOCK = 1 << 20
-# The keys an event may begin with: a bare "}, {" may also part the members of a list inside one event.
-SEAM = re.compile(rb'\}(\s*,\s*)\{(?=\s*"(?:name|ph|pid|tid|ts|dur|cat|id|args|bp)"\s*:)')
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 # What only Kineto writes: keys of its root, categories of its slices, args that it gives every op.
 _KINETO = re.compile(
@@ -30,18 +25,6 @@ _KINETO = re.compile(
 )
 # Where the events of an object may end.
 _BEHIND = re.compile(rb'\}\s*(?:,\s*)?\]\s*(?:,\s*"|\})')
-_PADDING = b"\0 \t\r\n"
-# The longest event, and the longest text before the first, that a block may have to hold at once.
-LONGEST = 64 << 20
-
-
-@dataclass(frozen=True)
-class Block:
-    """Comma-separated events as JSON text, and where they begin in the (unzipped) file, in bytes."""
-
-    data: bytes
-    offset: int
-    last: bool = False
 
 
 class EventBlocks:
@@ -93,8 +76,8 @@ class EventBlocks:
     def _cut(self, buffer: bytes) -> re.Match[bytes] | None:
         """The last seam between events; what an object holds behind its events may have seams of its own."""
         end = _BEHIND.search(buffer) if self._wrapped else None
-        before = _last_seam(buffer[: end.start() + 1]) if end else None
-        return before or _last_seam(buffer)
+        before = last_seam(buffer[: end.start() + 1]) if end else None
+        return before or last_seam(buffer)
 
     def _read(self, stream: Unpacked, size: int) -> tuple[bytes, bool]:
         data = stream.read(size)
@@ -104,7 +87,7 @@ class EventBlocks:
     def _head(self, stream: Unpacked) -> tuple[bytes, bool]:
         """What follows the bracket that opens the events, as far as read, and whether the file has ended."""
         buffer, ended = self._read(stream, self.block)
-        text = buffer.removeprefix(b"\xef\xbb\xbf").lstrip(_PADDING)
+        text = buffer.removeprefix(MARK).lstrip(PADDING)
         if not text:
             raise UnreadableFileError(say("reason.empty_file"))
         if text[:1] == b"[":
@@ -124,7 +107,7 @@ class EventBlocks:
 
     def _closed(self, buffer: bytes) -> bytes:
         """The last events without the end of the file's own brackets; notes when those are missing."""
-        data = buffer.rstrip(_PADDING)
+        data = buffer.rstrip(PADDING)
         end = _array_end(data) if self._wrapped else len(data) - 1 if data.endswith(b"]") else -1
         if end < 0:
             self.complete = False
@@ -132,7 +115,7 @@ class EventBlocks:
             if self._wrapped:
                 self._note_root(b'{"_":0' + data[end + 1 :])
             data = data[:end]
-        return data.rstrip(_PADDING + b",").lstrip(_PADDING + b",")
+        return data.rstrip(PADDING + b",").lstrip(PADDING + b",")
 
     def _note_root(self, text: bytes) -> None:
         try:
@@ -140,14 +123,6 @@ class EventBlocks:
         except (ValueError, RecursionError):
             return
         self.root.update({key: value for key, value in loaded.items() if key != "_"})
-
-
-def _last_seam(buffer: bytes) -> re.Match[bytes] | None:
-    for reach in (1 << 16, 1 << 20, len(buffer)):
-        last = deque(SEAM.finditer(buffer, max(0, len(buffer) - reach)), maxlen=1)
-        if last:
-            return last[0]
-    return None
 
 
 def _array_end(data: bytes) -> int:
@@ -169,7 +144,7 @@ def trace_form(path: Path) -> Literal["trace", "kineto"] | None:
 
     A Kineto file that gives itself away only later is told when it is read.
     """
-    text = head_of(path).removeprefix(b"\xef\xbb\xbf").lstrip(_PADDING)
+    text = head_of(path).removeprefix(MARK).lstrip(PADDING)
     if text[:1] == b"[":
         if not re.match(rb'\[\s*(\]|\{\s*"(?:name|ph|pid|tid|ts|dur|cat|id|args|bp)"\s*:)', text):
             return None

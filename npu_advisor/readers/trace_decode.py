@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from npu_advisor.readers.halves import without_halves
-from npu_advisor.readers.trace_blocks import SEAM, Block
+from npu_advisor.readers.trace_seams import SEAM, Block
 
 Number = int | float | str | None
 
@@ -92,6 +92,12 @@ class Recovery:
     invalid_utf8: int = 0
     lost: int = 0
     cut_at: int | None = None
+
+    def include(self, other: Recovery) -> None:
+        """Add what another stretch of the same file needed."""
+        for name in ("events", "repaired", "escapes", "invalid_utf8", "lost"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.cut_at = other.cut_at if self.cut_at is None else self.cut_at
 
 
 def decode(block: Block, complete: bool, recovery: Recovery, dialect: Dialect[E]) -> list[E]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from npu_advisor.readers.columns import Numbering, Pool, Rows, durations, ids, starts
 from npu_advisor.readers.device_names import payload_bytes
@@ -20,6 +21,20 @@ _GPU = frozenset({"kernel", "cuda_runtime", "cuda_driver", "gpu_memcpy", "Kernel
 _ITERATION = "Iteration Time"
 _PARTS_OF_ITERATION = ("FP_BP Time", "Iteration Refresh", "Reduce", "Data_aug Bound")
 _KINDS = ("ops", "frames", "queue", "apis", "hardware", "comm_tasks", "plain", "gcs", "iterations", "counters")
+# Which pool the codes of a column belong to, where needed by kind.
+_POOL_OF = {
+    ("", "name"): "names",
+    ("frames", "name"): "frame_names",
+    ("ops", "stack"): "stacks",
+    ("ops", "shapes"): "shapes",
+    ("ops", "dtypes"): "types",
+    ("apis", "item"): "items",
+    ("apis", "level"): "levels",
+    ("hardware", "task_type"): "task_types",
+    ("comm_tasks", "transport"): "links",
+    ("comm_tasks", "link"): "links",
+}
+_POOLS = tuple(dict.fromkeys(_POOL_OF.values()))
 _NO_ARGS = Args()
 _NO_SLICES = frozenset({"counters", *FLOWS})
 
@@ -74,6 +89,19 @@ def _identity(part: Any) -> int | str:
         return text
 
 
+class Sorted(NamedTuple):
+    """What an :class:`EventSorter` holds: columns by kind, and what their codes, flow ids and lanes stand for."""
+
+    rows: dict[str, dict[str, npt.NDArray[Any]]]
+    texts: dict[str, list[str]]
+    flow_ids: dict[str, list[Any]]
+    lanes: list[tuple[int | str, int | str]]
+    processes: dict[int | str, str]
+    threads: dict[tuple[int | str, int | str], str]
+    slices: int
+    gpu: int
+
+
 class EventSorter:
     """The columns of every kind of event of one trace."""
 
@@ -96,6 +124,7 @@ class EventSorter:
             *FLOWS,
         )
         self.rows = {kind: Rows() for kind in kinds}
+        self._flow_ids = {category: Numbering() for category in FLOWS}
         self.slices = 0
         self.gpu = 0
         self._fill: dict[str, Callable[[Rows, list[Event]], None]] = {
@@ -111,6 +140,38 @@ class EventSorter:
             "counters": self._counters,
             **{category: self._flow_filler(category) for category in FLOWS},
         }
+
+    def sorted(self) -> Sorted:
+        """What was taken in so far, as plain values that another process can be sent."""
+        tracks = self.tracks
+        return Sorted(
+            rows={kind: rows.arrays() for kind, rows in self.rows.items()},
+            texts={pool: getattr(self, pool).texts for pool in _POOLS},
+            flow_ids={category: list(numbers) for category, numbers in self._flow_ids.items()},
+            lanes=list(zip(tracks.pids, tracks.tids, strict=True)),
+            processes=tracks.processes,
+            threads=tracks.threads,
+            slices=self.slices,
+            gpu=self.gpu,
+        )
+
+    def absorb(self, part: Sorted) -> None:
+        """Take in the next stretch of the trace, as another sorter has sorted it."""
+        self.slices, self.gpu = self.slices + part.slices, self.gpu + part.gpu
+        self.tracks.processes.update(part.processes)
+        self.tracks.threads.update(part.threads)
+        lanes = np.array([self.tracks[lane] for lane in part.lanes], np.int64)
+        for kind, columns in part.rows.items():
+            for name, values in columns.items():
+                pool = _POOL_OF.get((kind, name)) or _POOL_OF.get(("", name))
+                if name == "track":
+                    columns[name] = lanes[values]
+                elif kind in FLOWS and name == "id":
+                    columns[name] = self._flow_ids[kind].of(part.flow_ids[kind])[values]
+                elif pool is not None:
+                    columns[name] = getattr(self, pool).renumbered(values, part.texts[pool])
+            if columns:
+                self.rows[kind].extend(**columns)
 
     def add(self, events: list[Event]) -> None:
         """Take in one block."""
@@ -257,7 +318,7 @@ class EventSorter:
         )
 
     def _flow_filler(self, category: str) -> Callable[[Rows, list[Event]], None]:
-        numbers = Numbering()
+        numbers = self._flow_ids[category]
 
         def fill(rows: Rows, events: list[Event]) -> None:
             rows.extend(

@@ -204,7 +204,7 @@ def parse_document(text: str, file: str, path: Path) -> Document:
     """Parse YAML ``text``; faults are collected under the name ``file``."""
     walker = _Walker(file, text, path)
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = _composed(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = min(mark.index, len(text)) if mark else 0
@@ -216,3 +216,14 @@ def parse_document(text: str, file: str, path: Path) -> Document:
         return Document(None, walker.origin, [RuleProblem(file, 1, 1, f"nested more than {MAX_DEPTH} deep")])
     data = None if node is None else walker.value(node, ())
     return Document(data, walker.origin, walker.problems)
+
+
+def _composed(text: str) -> yaml.Node | None:
+    """The nodes of ``text``, by libyaml where PyYAML was built with it; what it refuses the plain loader words."""
+    fast = getattr(yaml, "CSafeLoader", None)
+    if fast is not None:
+        try:
+            return yaml.compose(text, Loader=fast)
+        except (yaml.YAMLError, UnicodeError):
+            pass
+    return yaml.compose(text, Loader=yaml.SafeLoader)

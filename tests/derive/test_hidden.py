@@ -18,7 +18,7 @@ from npu_advisor.graph.replay.path import step_paths
 
 
 def found(runs: list[Run], claims: Claims = ()) -> list[list[Bystander]]:
-    replayer = Replayer([derive(run.profile()) for run in runs], compiled=False)
+    replayer = Replayer([derive(run.profile()) for run in runs])
     paths = step_paths(replayer.graph, replayer.calibrated, [empty() for _ in runs])
     return hidden(replayer, paths, [claims for _ in runs])
 

@@ -143,7 +143,7 @@ class Run:
         return profile(self.rank, tracks=TRACKS, **{name: rows for name, rows in self.rows.items() if rows})
 
     def replayer(self) -> Replayer:
-        return Replayer(self.profile(), compiled=False)
+        return Replayer(self.profile())
 
 
 def named(replayer: Replayer, name: str, table: str = "kernels", rank: int = 0) -> np.ndarray:

@@ -119,7 +119,7 @@ def two_ranks() -> Replayer:
         run.free[HCCL] = max(arrivals) + 300
         run.rows["ops"].append({"name": "Optimizer.step#SGD.step", "at": run.now[MAIN] + 10, "us": 60, "track": MAIN})
         run.op("Update", 30, after=run.free[HCCL] + 1)
-    return Replayer([run.profile() for run in runs], compiled=False)
+    return Replayer([run.profile() for run in runs])
 
 
 def full_stream() -> Replayer:

@@ -116,7 +116,7 @@ def test_a_wait_for_another_rank_is_named_and_the_path_stays_on_its_rank() -> No
 
 def test_what_the_recording_tells_of_waits_counts_too() -> None:
     """One rank alone: its collective lasts 1100, of which the first 800 are known to be a wait."""
-    one = Replayer(two_ranks().profiles[:1], compiled=False)
+    one = Replayer(two_ranks().profiles[:1])
     start = one.profiles[0].table("comms")["start_ns"]
     blind = step_paths(one.graph, one.calibrated, [empty()])[0][0]
     told = step_paths(one.graph, one.calibrated, [union(start, start + 800_000)])[0][0]

@@ -16,7 +16,7 @@ from npu_advisor.base.errors import ProfileError
 from npu_advisor.cli.app import main
 from npu_advisor.model.profile import Profile
 from npu_advisor.readers import locate, read_rank
-from npu_advisor.readers.locate import RankSource
+from npu_advisor.readers.discover import RankSource
 
 NAME = "cluster_analysis.db"
 STEPS = "ClusterStepTraceTime"

@@ -14,6 +14,8 @@ from npu_advisor.base.intervals import Ints
 
 # Weight of an edge that an edit drops: far below any time, far from overflow.
 DROPPED = -(2**60)
+# An edge of this weight never binds, but its target still has one.
+LONG_AGO = -(2**50)
 
 HOST, QUEUE, LANE, CALL, LAUNCH, STREAM, TASK, EVENT, SYNC, SYNC_FREE, WAIT, COLLECTIVE, DEPTH, FORK = range(14)
 KINDS = (
@@ -32,6 +34,9 @@ KINDS = (
     "depth",
     "fork",
 )
+# How gladly an edge is taken as part of a chain (least first): those along one lane, of which most nodes have one.
+_ALONG = (TASK, STREAM, HOST, CALL, LANE, SYNC_FREE, QUEUE)
+CHAIN_RANK = np.array([_ALONG.index(kind) if kind in _ALONG else len(_ALONG) for kind in range(len(KINDS))])
 
 
 class Net(NamedTuple):

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints
+from npu_advisor.base.intervals import Ints, distinct
 from npu_advisor.graph.named import WRAPPERS, starting
 from npu_advisor.graph.replay.edits import Edit, Editor
+from npu_advisor.graph.replay.index import Index
 from npu_advisor.graph.replay.tasks import COMM, COPY, KERNEL
 from npu_advisor.graph.replay.traffic import traffic
 from npu_advisor.model.table import Table
@@ -52,8 +53,18 @@ class Context:
         # A replacement takes no less than the shortest kernels of this rank, launch overhead of the device included.
         self.floor, self.typical = (int(np.percentile(chosen, q)) for q in (5, 50)) if len(chosen) else (0, 0)
         self.traffic = traffic(self.profile)
+        self._by_step: Index | None = None
         self.wrapper = starting(self.ops, WRAPPERS)
         self.device_ops = self.tasks.op[np.isin(self.tasks.kind, (KERNEL, COPY, COMM))]
+
+    def kernels_of(self, step: int) -> Ints:
+        """The kernels of a step (of none: -1), in row order."""
+        if self._by_step is None:
+            kernels = np.flatnonzero(self.tasks.kind == KERNEL)
+            step_of = np.full(len(self.tasks.kind), -2, dtype=np.int64)
+            step_of[kernels] = self.profile.table("kernels")["step"][self.tasks.row[kernels]]
+            self._by_step = Index(step_of + 1)
+        return self._by_step.of(np.array([step + 1]))
 
     def units(self, ops: Ints) -> Ints:
         """The outermost op around each op, wrappers aside; -1 stays."""
@@ -69,7 +80,7 @@ class Context:
     def units_of(self, ops: Ints) -> Ints:
         """The distinct units around ``ops``, in row order."""
         units = self.units(ops[ops >= 0])
-        return np.unique(units[~self.wrapper[units]]) if len(units) else units
+        return distinct(units[~self.wrapper[units]]) if len(units) else units
 
     def below(self, ops: Ints) -> Ints:
         """How many of ``ops`` (one entry per task) are at or below each op."""

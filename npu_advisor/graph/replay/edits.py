@@ -12,13 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints, Mask, covered, subtract, union
-from npu_advisor.graph.replay.arrays import DROPPED, EVENT, LANE, SYNC, WAIT, Net
+from npu_advisor.base.intervals import Ints, Mask, covered, distinct, subtract, union
+from npu_advisor.graph.replay.arrays import DROPPED, EVENT, LANE, LONG_AGO, SYNC, WAIT, Net
 from npu_advisor.graph.replay.build import Graph
 from npu_advisor.graph.replay.gates import Calibrated
+from npu_advisor.graph.replay.index import Index
 
-# An edge of this weight never binds, but its target still has one.
-LONG_AGO = -(2**50)
 _NONE = np.zeros(0, dtype=np.int64)
 Pairs = tuple[Ints, Ints]
 
@@ -95,14 +94,32 @@ class Editor:
         self._entry_end[device.dequeue_end[device.dequeue_end >= 0]] = True
         self._sync_edges = np.flatnonzero(net.kind == SYNC)
         self._wait_edges = np.flatnonzero(net.kind == WAIT)
+        self._syncs_into, self._waits_into = Index(net.dst[self._sync_edges]), Index(net.dst[self._wait_edges])
+        self._calls_of, self._tasks_of = Index(device.calls[1]), Index(self.rank.tasks.dequeue)
+        self._direct = np.flatnonzero(self.rank.host.direct >= 0)
+        self._launched = Index(self.rank.tasks.launch[self._direct])
+        enqueues = self.rank.profile.table("enqueues")
+        self._popped = Index(self.rank.profile.table("dequeues")["enqueue"])
+        self._pushed = {
+            int(track): Index(np.where(enqueues["track"] == track, enqueues["start_ns"], -1))
+            for track in np.unique(enqueues["track"])
+        }
+        joined = np.fromiter(self.rank.transit, np.int64, len(self.rank.transit))
+        self._joined = np.zeros(len(self.rank.tasks.start), dtype=bool)
+        self._joined[joined] = True
+        self._transit = self.rank.tasks.end - self.rank.tasks.start
+        self._transit[joined] = np.fromiter(self.rank.transit.values(), np.int64, len(joined))
         calls = np.concatenate((self.rank.host.sync_start, self.rank.host.direct))
         self._drain_edges = np.flatnonzero((net.kind == LANE) & np.isin(net.dst, calls))
+        self._drains_into = Index(net.dst[self._drain_edges])
         self._event_edges = np.flatnonzero(net.kind == EVENT)
-        ops = self.rank.profile.table("ops")
+        self._events_into, self._events_from = Index(net.dst[self._event_edges]), Index(net.src[self._event_edges])
         pauses = self.rank.profile.table("gcs")
         self._pauses = union(pauses["start_ns"], pauses["end_ns"])
+        ops = self.rank.profile.table("ops")
+        self._op_end: Ints = ops["end_ns"]
         self._borders = {
-            int(track): np.unique(
+            int(track): distinct(
                 np.concatenate((ops["start_ns"][ops["track"] == track], ops["end_ns"][ops["track"] == track]))
             )
             for track in np.unique(ops["track"])
@@ -110,17 +127,12 @@ class Editor:
 
     def transit(self, tasks: Ints) -> Ints:
         """How long tasks run; for joined collectives the data movement without the wait."""
-        own = self.rank.tasks.end[tasks] - self.rank.tasks.start[tasks]
-        return np.array(
-            [self.rank.transit.get(task, ns) for task, ns in zip(tasks.tolist(), own.tolist(), strict=True)],
-            dtype=np.int64,
-        )
+        return self._transit[tasks]
 
     def run_edges(self, tasks: Ints, ns: Ints) -> Pairs:
         """(edge, weight) that make tasks run ``ns``; a joined collective's edge also holds its rank's clock offset."""
         edge = self.rank.device.run[tasks]
-        offset = np.array([task in self.rank.transit for task in tasks.tolist()], dtype=bool)
-        shift = np.where(offset, self.graph.net.w[edge] - self.transit(tasks), 0)
+        shift = np.where(self._joined[tasks], self.graph.net.w[edge] - self.transit(tasks), 0)
         return edge, ns + shift
 
     def remove_tasks(self, tasks: Ints, *, moved: bool = False) -> Edit:
@@ -134,9 +146,7 @@ class Editor:
         zero = np.concatenate((stream[behind], alone, call))
         drop = launch[launched & behind]
         if moved:
-            starts = device.task_start[tasks]
-            waits = self._wait_edges
-            drop = np.concatenate((drop, waits[np.isin(self.graph.net.dst[waits], starts)]))
+            drop = np.concatenate((drop, self._wait_edges[self._waits_into.of(device.task_start[tasks])]))
         limit = (np.concatenate((edge, zero)), np.concatenate((value, np.zeros(len(zero), dtype=np.int64))))
         return Edit(drop=drop, limit=limit, gone=device.task_end[tasks])
 
@@ -152,9 +162,7 @@ class Editor:
     def remove_dequeues(self, rows: Ints, *, moved: bool = False) -> Edit:
         """Queue entries go with all they launch."""
         device = self.rank.device
-        tasks = np.flatnonzero(np.isin(self.rank.tasks.dequeue, rows) & (self.rank.tasks.dequeue >= 0))
-        edges, owner = device.calls
-        calls = edges[np.isin(owner, rows)]
+        tasks, calls = self._tasks_of.of(rows), device.calls[0][self._calls_of.of(rows)]
         gap, pop = device.gap[rows], device.pop[rows]
         zero = np.concatenate((calls, gap[gap >= 0], pop[(pop >= 0) & (gap < 0)]))
         own = Edit(
@@ -169,20 +177,17 @@ class Editor:
         table, parts = self.rank.profile.table("ops"), []
         for track in np.unique(table["track"][ops]).tolist():
             rows = ops[table["track"][ops] == track]
-            parts.append(self._remove_on(track, table["start_ns"][rows], table["end_ns"][rows], moved))
+            parts.append(self._remove_on(track, table["start_ns"][rows], self._op_end[rows], moved))
         return merge(parts)
 
     def _remove_on(self, track: int, start: Ints, end: Ints, moved: bool) -> Edit:
-        profile, tasks = self.rank.profile, self.rank.tasks
         begin = self.before(track, start)
         spans = union(start, end)
-        enqueues, dequeues = profile.table("enqueues"), profile.table("dequeues")
-        pushed = np.flatnonzero((enqueues["track"] == track) & _within(spans.start, spans.end, enqueues["start_ns"]))
-        popped = np.flatnonzero(np.isin(dequeues["enqueue"], pushed) & (dequeues["enqueue"] >= 0))
+        pushed = self._pushed[track].between(spans.start, spans.end) if track in self._pushed else _NONE
+        popped = self._popped.of(pushed)
         host = self.rank.host
         lane = host.lanes.get(track, -1)
-        direct = np.flatnonzero(host.direct >= 0)
-        direct = direct[_within(spans.start, spans.end, tasks.launch[direct])]
+        direct = self._direct[self._launched.between(spans.start, spans.end)]
         direct = direct[self.graph.net.lane[self._edge_into(host.direct[direct])] == lane] if len(direct) else direct
         return merge(
             [
@@ -221,12 +226,12 @@ class Editor:
         syncs, spans = self.rank.syncs, union(low, high)
         rows = np.flatnonzero((syncs.thread == track) & _within(spans.start, spans.end, syncs.start))
         ends = self.rank.host.sync_end[rows]
-        at_once = Edit(drop=self._sync_edges[np.isin(self.graph.net.dst[self._sync_edges], ends)])
+        at_once = Edit(drop=self._sync_edges[self._syncs_into.of(ends)])
         return merge([at_once, self._not_drained(self.rank.host.sync_start[rows])])
 
     def _not_drained(self, calls: Ints) -> Edit:
         """Direct calls (host nodes) that no longer wait until the queue has run empty: that wait goes with them."""
-        return Edit(drop=self._drain_edges[np.isin(self.graph.net.dst[self._drain_edges], calls)])
+        return Edit(drop=self._drain_edges[self._drains_into.of(calls)])
 
     def run(self, tasks: Ints, ns: Ints) -> Edit:
         """Tasks run at most ``ns``."""
@@ -234,25 +239,23 @@ class Editor:
 
     def free_start(self, tasks: Ints) -> Edit:
         """Neither launch nor inferred waits hold these tasks back any more."""
-        device, waits = self.rank.device, self._wait_edges
+        device = self.rank.device
         launch = device.launch_edge[tasks]
         # The first task of a stream would be left without any edge, and keep its recorded time.
         alone = launch[(launch >= 0) & (device.stream_edge[tasks] < 0)]
         launch = launch[(launch >= 0) & (device.stream_edge[tasks] >= 0)]
-        into = waits[np.isin(self.graph.net.dst[waits], device.task_start[tasks])]
+        into = self._wait_edges[self._waits_into.of(device.task_start[tasks])]
         long_ago = np.full(len(alone), LONG_AGO, dtype=np.int64)
         return Edit(drop=np.concatenate((launch, into)), limit=(alone, long_ago))
 
     def release(self, events: Ints) -> Edit:
         """Event waits among these tasks wait for nobody, and no launch holds any of these tasks back."""
-        into = self._event_edges
-        waits = into[np.isin(self.graph.net.dst[into], self.rank.device.task_end[events])]
+        waits = self._event_edges[self._events_into.of(self.rank.device.task_end[events])]
         return merge([Edit(drop=waits), self.free_start(events)])
 
     def unheard(self, records: Ints) -> Edit:
         """Nobody waits for these event records any more."""
-        out = self._event_edges
-        return Edit(drop=out[np.isin(self.graph.net.src[out], self.rank.device.task_end[records])])
+        return Edit(drop=self._event_edges[self._events_from.of(self.rank.device.task_end[records])])
 
     def replace(self, tasks: Ints, ns: Ints) -> Edit:
         """Tasks run ``ns``, even if that is longer than recorded."""

@@ -15,7 +15,7 @@ from npu_advisor.base.intervals import Floats, Ints
 from npu_advisor.graph.replay.context import Context, Variants, same
 from npu_advisor.graph.replay.edits import Edit, merge
 from npu_advisor.graph.replay.host import main_thread
-from npu_advisor.graph.replay.tasks import EVENT_WAIT, KERNEL, RECORD, SOURCES
+from npu_advisor.graph.replay.tasks import EVENT_WAIT, RECORD, SOURCES
 
 # What DistributedDataParallel merges gradients into.
 BUCKET = 25 * 2**20
@@ -150,10 +150,9 @@ def _moving(at: Context, tasks: Ints) -> Ints:
 
 def _backward(at: Context, tasks: Ints) -> Ints:
     """Kernels of the backward pass before these collectives, in issue order; else all kernels of their step."""
-    own, kernels = at.tasks, at.profile.table("kernels")
-    step = at.profile.table("comms")["step"][own.row[tasks[0]]]
-    mine = np.flatnonzero((own.kind == KERNEL) & (own.issue < own.issue[tasks[-1]]))
-    mine = mine[kernels["step"][own.row[mine]] == step]
+    own = at.tasks
+    mine = at.kernels_of(int(at.profile.table("comms")["step"][own.row[tasks[0]]]))
+    mine = mine[own.issue[mine] < own.issue[tasks[-1]]]
     mine = mine[np.argsort(own.issue[mine], kind="stable")]
     thread = np.where(own.op[mine] >= 0, at.ops["track"][np.maximum(own.op[mine], 0)], -1)
     other = mine[(thread >= 0) & (thread != main_thread(at.profile))]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints, Mask, Spans, union
+from npu_advisor.base.intervals import Ints, Mask, Spans, distinct, union
 from npu_advisor.graph.named import STEP_MARK, starting
 from npu_advisor.graph.replay.arrays import FORK, HOST, SYNC_FREE, Builder
 from npu_advisor.graph.replay.syncs import Syncs
@@ -87,6 +87,12 @@ def _no_lanes(profile: Profile, syncs: Syncs, tasks: Tasks) -> HostLanes:
 
 def main_thread(profile: Profile) -> int:
     """The track of the step marks, else of most ops; -1 without ops."""
+    if "main_thread" not in profile.cache:
+        profile.cache["main_thread"] = _main_thread(profile)
+    return int(profile.cache["main_thread"])
+
+
+def _main_thread(profile: Profile) -> int:
     ops = profile.table("ops")
     if not len(ops):
         return -1
@@ -199,7 +205,7 @@ def _forks(profile: Profile, items: _Items, main: int) -> tuple[list[_Fork], Int
         return [], none
     own = items.take(np.flatnonzero(items.thread == main))
     on_main = ops["track"] == main
-    busy = np.unique(np.concatenate((ops["start_ns"][on_main], ops["end_ns"][on_main], own.start, own.end)))
+    busy = distinct(np.concatenate((ops["start_ns"][on_main], ops["end_ns"][on_main], own.start, own.end)))
     forks: list[_Fork] = []
     for thread in np.unique(items.thread[items.thread != main]).tolist():
         mine = items.take(np.flatnonzero(items.thread == thread))

@@ -1,0 +1,116 @@
+"""A trace scanned span by span, alone or with helpers, is the trace that one stream gives."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from npu_advisor import analyze
+from npu_advisor.readers import trace_parallel, trace_seams, trace_spans
+from npu_advisor.readers.notes import Notes
+from npu_advisor.readers.trace import read_trace
+
+DEMO = Path(__file__).parents[2] / "fixtures" / "demo"
+
+
+@pytest.fixture
+def in_spans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spans of 40 kB, blocks of 4 kB, for files of any size."""
+    monkeypatch.setattr(trace_parallel, "LARGE", 0)
+    monkeypatch.setattr(trace_seams.spans_of, "__defaults__", (40_000,))
+    monkeypatch.setattr(trace_spans, "BLOCK", 4000)
+
+
+def _profile(folder: Path) -> Path:
+    shutil.copytree(DEMO, folder / "demo")
+    return folder / "demo"
+
+
+def _trace(profile: Path) -> Path:
+    (trace,) = profile.glob("**/trace_view.json")
+    return trace
+
+
+def _report(profile: Path) -> str:
+    return analyze(profile).model_dump_json()
+
+
+@pytest.mark.parametrize("processes", ["1", "2", "3"])
+def test_any_number_of_processes_gives_the_same_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, processes: str
+) -> None:
+    profile = _profile(tmp_path)
+    streamed = _report(profile)
+    request.getfixturevalue("in_spans")
+    monkeypatch.setenv("NPU_ADVISOR_PROCESSES", processes)
+    assert len(trace_seams.spans_of(_trace(profile))) > 5
+    assert _report(profile) == streamed
+
+
+def test_a_zipped_trace_gives_the_same_report(tmp_path: Path) -> None:
+    profile = _profile(tmp_path)
+    plain, trace = _report(profile), _trace(profile)
+    with gzip.open(f"{trace}.gz", "wb") as zipped:
+        zipped.write(trace.read_bytes())
+    trace.unlink()
+    assert _report(profile).replace("trace_view.json.gz", "trace_view.json") == plain
+
+
+@pytest.mark.usefixtures("in_spans")
+@pytest.mark.parametrize("cut", [0.3, 0.999])
+def test_a_cut_trace_is_cut_at_the_same_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: float) -> None:
+    trace = tmp_path / "trace_view.json"
+    text = _trace(DEMO).read_bytes()
+    trace.write_bytes(text[: int(len(text) * cut)])
+    told = []
+    for large in (0, 1 << 40):
+        monkeypatch.setattr(trace_parallel, "LARGE", large)
+        notes = Notes()
+        events = read_trace(trace, notes).events
+        told.append((events, [(note.code, note.message) for note in notes]))
+    assert told[0] == told[1]
+    assert [code for code, _ in told[0][1]] == ["trace_truncated"]
+
+
+@pytest.mark.usefixtures("in_spans")
+def test_damage_costs_the_same_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = tmp_path / "trace_view.json"
+    text = _trace(DEMO).read_bytes()
+    for number in range(1, 6):
+        at = text.index(b'"ts"', number * len(text) // 7)
+        text = text[:at] + (b"\xff" if number % 2 else b"\\q") + text[at + 1 :]
+    trace.write_bytes(text)
+    told = []
+    for large in (0, 1 << 40):
+        monkeypatch.setattr(trace_parallel, "LARGE", large)
+        notes = Notes()
+        events = read_trace(trace, notes).events
+        told.append((events, [(note.code, note.message) for note in notes]))
+    assert told[0] == told[1]
+
+
+@pytest.mark.usefixtures("in_spans")
+def test_helpers_that_die_are_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = _trace(_profile(tmp_path))
+    monkeypatch.setenv("NPU_ADVISOR_PROCESSES", "3")
+    expected = read_trace(trace, Notes())
+    for code in ("raise SystemExit(3)", "print('no part', flush=True); import time; time.sleep(0.1)"):
+        monkeypatch.setattr(trace_parallel, "_CODE", code)
+        found = read_trace(trace, Notes())
+        assert found.events == expected.events
+        assert (found.tables["ops"]["start_ns"] == expected.tables["ops"]["start_ns"]).all()
+
+
+def test_an_object_a_small_and_a_zipped_trace_are_streamed(tmp_path: Path) -> None:
+    wrapped = tmp_path / "trace_view.json"
+    events = json.loads(_trace(DEMO).read_bytes())
+    wrapped.write_text(json.dumps({"traceEvents": events}))
+    zipped = tmp_path / "trace_view.json.gz"
+    zipped.write_bytes(gzip.compress(_trace(DEMO).read_bytes()))
+    assert trace_seams.spans_of(wrapped) == []
+    assert trace_seams.spans_of(zipped) == []
+    assert trace_parallel.SpanScan.begin(_trace(DEMO)) is None
