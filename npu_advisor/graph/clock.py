@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu_advisor.base.intervals import Ints
+from npu_advisor.graph.named import starting
 from npu_advisor.model.profile import Profile
 
 US = 1000
@@ -13,6 +14,7 @@ WAITED, NEAR = 100 * US, 1000 * US
 # Less than this is within what a device may take to tell the host.
 VISIBLE = 20 * US
 ENOUGH = 3
+EVENT_CALLS = ("aclrtSynchronizeEvent", "EventSynchronize", "cudaEventSynchronize")
 
 
 def device_late(profile: Profile, start: Ints, end: Ints) -> int:
@@ -33,7 +35,7 @@ def device_late(profile: Profile, start: Ints, end: Ints) -> int:
     tracks, counts = np.unique(kernels["track"][rows], return_counts=True)
     rows = rows[kernels["track"][rows] == tracks[np.argmax(counts)]]
     rows = rows[np.argsort(asked[rows], kind="stable")]
-    waits = np.flatnonzero(end - start >= WAITED)
+    waits = np.flatnonzero((end - start >= WAITED) & ~np.isin(start, _event_waits(profile)))
     last = np.searchsorted(asked[rows], start[waits], side="right") - 1
     excess = kernels["end_ns"][rows[last[last >= 0]]] - end[waits[last >= 0]]
     excess = excess[np.abs(excess) <= NEAR]
@@ -41,6 +43,12 @@ def device_late(profile: Profile, start: Ints, end: Ints) -> int:
         return 0
     usual = int(np.median(excess))
     return min(usual, most) if usual > VISIBLE else 0
+
+
+def _event_waits(profile: Profile) -> Ints:
+    """Starts of calls that wait for an event: it may lie anywhere before the last kernel asked for."""
+    apis = profile.table("apis")
+    return apis["start_ns"][starting(apis, EVENT_CALLS)]
 
 
 def _asked(profile: Profile, dequeue: Ints, launch: Ints) -> Ints:
