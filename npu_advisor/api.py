@@ -17,7 +17,9 @@ from npu_advisor.base.messages import say
 from npu_advisor.derive import derive, introduce, tell_chip
 from npu_advisor.engine import summary
 from npu_advisor.engine.editing import EditPlan, parse_edits
+from npu_advisor.engine.lines import line_costs
 from npu_advisor.engine.lint import lint_rules
+from npu_advisor.engine.patches import with_fixes
 from npu_advisor.engine.places import Roots
 from npu_advisor.engine.pricing import price
 from npu_advisor.engine.run import RuleResult, run_rules
@@ -93,9 +95,10 @@ def analyze(
         ],
         facts=[summary.facts(profile) for profile in profiles],
         top_kernels=[kernel for profile in profiles for kernel in summary.top_kernels(profile)],
+        lines=line_costs(profiles, roots),
         replay=priced.replay,
         saving=priced.saving,
-        findings=priced.findings,
+        findings=with_fixes(priced.findings),
         suppressed=suppressed(price(set_aside, roots).findings) if set_aside else [],
         # Rules that were left out might blame what looks harmless.
         not_the_cause=[] if select or ignore else summary.not_the_cause(profiles, priced, roots),

@@ -114,6 +114,26 @@ class TopKernel(_Model):
     share: float
 
 
+class LineCost(_Model):
+    """What one line of the user's code keeps the device busy with, its backward included.
+
+    ``device_us_per_step`` sums the compute kernels that it launches, ``communication_us_per_step`` its collectives
+    (waiting for other ranks included), both per step; ``share`` is device time in the step. ``kernels`` is a count per
+    step. ``rank`` is the rank where the line takes longest; ``text`` the line, where the file is readable.
+    """
+
+    rank: int
+    path: str
+    line: int
+    function: str = ""
+    local_path: str | None = None
+    text: str | None = None
+    device_us_per_step: float
+    communication_us_per_step: float
+    share: float
+    kernels: float
+
+
 class StartShift(_Model):
     """How far strict replay moves the start of a kernel, either way."""
 
@@ -230,12 +250,40 @@ class Evidence(_Model):
 
 
 class Suggestion(_Model):
-    """Something the reader can type or do."""
+    """Something the reader can type or do; ``codemod`` names what can do it for them."""
 
     effort: Effort
     text: Text
     before: str | None = None
     after: str | None = None
+    codemod: str | None = None
+
+
+class TextEdit(_Model):
+    """Replace what lies between two places of a file; the end is exclusive, nothing between them is an insertion.
+
+    Lines and columns count from 1, columns in Unicode code points. Line ends in ``text`` are ``\\n``.
+    """
+
+    start_line: int
+    start_column: int
+    end_line: int
+    end_column: int
+    text: str
+
+
+class CodeFix(_Model):
+    """A change that a program can make to the local file ``path``.
+
+    ``safe`` keeps what the program computes, ``unsafe`` changes it in the way that the title says, ``display-only`` is
+    to be read and never applied as it is.
+    """
+
+    codemod: str
+    applicability: Literal["safe", "unsafe", "display-only"]
+    title: Text
+    path: str
+    edits: list[TextEdit]
 
 
 class Reference(_Model):
@@ -269,6 +317,7 @@ class Finding(_Model):
     evidence: Evidence = Field(default_factory=Evidence)
     values: dict[str, JsonValue] = Field(default_factory=dict)
     suggestions: list[Suggestion] = Field(default_factory=list)
+    fixes: list[CodeFix] = Field(default_factory=list)
     references: list[Reference] = Field(default_factory=list)
     fingerprint: str
 
@@ -320,6 +369,7 @@ class Report(_Model):
     steps: list[Step] = Field(default_factory=list)
     facts: list[RankFacts] = Field(default_factory=list)
     top_kernels: list[TopKernel] = Field(default_factory=list)
+    lines: list[LineCost] = Field(default_factory=list)
     replay: list[Replay] = Field(default_factory=list)
     saving: JointSaving = Field(default_factory=JointSaving)
     findings: list[Finding] = Field(default_factory=list)

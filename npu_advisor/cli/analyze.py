@@ -11,7 +11,7 @@ from npu_advisor.base.errors import ConfigError, ProfileError
 from npu_advisor.base.lang import Lang, choose_language
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Severity
-from npu_advisor.cli.choices import LANGUAGES, SEVERITIES, choice, chosen_rules
+from npu_advisor.cli.choices import LANGUAGES, SEVERITIES, choice
 from npu_advisor.cli.formats import DATA, FORMATS, targets, write
 from npu_advisor.cli.notices import error_text, remarks_text
 from npu_advisor.cli.output import note
@@ -19,6 +19,7 @@ from npu_advisor.cli.progress import ProgressBar
 from npu_advisor.findings import ProfileFacts, Remark, Report, Tool
 from npu_advisor.readers.trace_parallel import begun_ahead
 from npu_advisor.report.damage import is_damaged
+from npu_advisor.rules.choice import chosen_rules
 
 FINE, FOUND, BAD_RULE, UNREADABLE = 0, 1, 2, 3
 

@@ -1,5 +1,5 @@
-"""The command line: ``npu-advisor PATH...`` analyses; ``whatif``, ``rules`` and ``schema`` are commands of
-their own.
+"""The command line: ``npu-advisor PATH...`` analyses; ``fix``, ``lsp``, ``rules``, ``schema``, ``watch`` and
+``whatif`` are commands of their own.
 
 Everything heavy is imported inside the commands, so that ``--help`` needs neither pandas nor networkx.
 """
@@ -20,7 +20,7 @@ from npu_advisor.cli.notices import error_text, usage_text
 from npu_advisor.cli.output import note
 
 PROGRAM = "npu-advisor"
-COMMANDS = ("rules", "schema", "watch", "whatif")
+COMMANDS = ("fix", "lsp", "rules", "schema", "watch", "whatif")
 INTERRUPTED = 130
 KINDS = "terminal|json|sarif|markdown|github"
 # typer carries its own copy of click's exceptions or uses click's, depending on its version.
@@ -156,6 +156,53 @@ def whatif(
             quiet=quiet,
         )
     )
+
+
+@commands.command()
+def fix(
+    paths: Paths = None,
+    diff: Annotated[bool, typer.Option("--diff", show_default=False)] = False,
+    apply: Annotated[bool, typer.Option("--apply", show_default=False)] = False,
+    unsafe: Annotated[bool, typer.Option("--unsafe", show_default=False)] = False,
+    select: Select = None,
+    ignore: Ignore = None,
+    rules: Rules = None,
+    source_root: SourceRoot = None,
+    lang: LangOption = "auto",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", show_default=False)] = False,
+) -> int:
+    """Change the code as findings advise."""
+    from npu_advisor.cli.fix import FixRequest, run
+
+    return run(
+        FixRequest(
+            paths=tuple(paths or ()),
+            diff=diff,
+            apply=apply,
+            unsafe=unsafe,
+            lang=lang,
+            select=tuple(select or ()),
+            ignore=tuple(ignore or ()),
+            rules=tuple(rules or ()),
+            source_root=tuple(source_root or ()),
+            quiet=quiet,
+        )
+    )
+
+
+@commands.command("lsp")
+def language_server(
+    path: Annotated[str, typer.Option("--path", metavar="PATH")] = "result",
+    rules: Rules = None,
+    select: Select = None,
+    ignore: Ignore = None,
+    source_root: SourceRoot = None,
+    lang: LangOption = "auto",
+) -> int:
+    """Serve an editor."""
+    from npu_advisor.cli import lsp as command
+
+    return command.serve(path, source_root or [], rules or [], select or [], ignore or [], lang)
 
 
 @rules_app.command("list")

@@ -10,10 +10,11 @@ import npu_advisor
 from npu_advisor.base.errors import AdvisorError, ConfigError, RuleError, RuleProblem
 from npu_advisor.base.lang import Lang
 from npu_advisor.base.messages import say
-from npu_advisor.cli.choices import choice, chosen_rules, did_you_mean
+from npu_advisor.cli.choices import choice, did_you_mean
 from npu_advisor.cli.explained import explained, reference
 from npu_advisor.cli.output import write_report
 from npu_advisor.report.text import clean, one_line, pad
+from npu_advisor.rules.choice import chosen_rules
 from npu_advisor.rules.loader import display_name, load_rules, plugin_dirs, shipped_dir
 from npu_advisor.rules.scaffold import new_rule
 from npu_advisor.rules.spec import Rule

@@ -13,10 +13,12 @@ from npu_advisor.base.errors import AdvisorError, ProfileError
 from npu_advisor.base.lang import Lang, choose_language
 from npu_advisor.base.messages import say
 from npu_advisor.cli.analyze import FINE, UNREADABLE, exit_code
-from npu_advisor.cli.choices import LANGUAGES, SEVERITIES, choice, chosen_rules
+from npu_advisor.cli.choices import LANGUAGES, SEVERITIES, choice
 from npu_advisor.cli.formats import FORMATS, write
 from npu_advisor.cli.notices import error_text
 from npu_advisor.cli.output import note
+from npu_advisor.report.options import MARK
+from npu_advisor.rules.choice import chosen_rules
 
 if TYPE_CHECKING:
     from npu_advisor.readers import RankSource
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 # Between two looks at the folder; a profile counts as written when nothing changed from one look to the next.
 POLL_SECONDS = 1.0
 SUFFIXES = {"terminal": ".txt", "json": ".json", "sarif": ".sarif", "markdown": ".md", "html": ".html"}
-MARK = ".advisor"
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ from pathlib import Path
 from npu_advisor.base.errors import ConfigError, ProfileError
 from npu_advisor.base.lang import Lang, choose_language
 from npu_advisor.base.messages import say
-from npu_advisor.cli.choices import LANGUAGES, choice, chosen_rules
+from npu_advisor.cli.choices import LANGUAGES, choice
 from npu_advisor.cli.notices import remarks_text
 from npu_advisor.cli.output import can_show_glyphs, note, use_color, width_of, write_report
 from npu_advisor.cli.progress import ProgressBar
 from npu_advisor.findings import WhatIf
+from npu_advisor.rules.choice import chosen_rules
 
 FORMATS = ("terminal", "json")
 

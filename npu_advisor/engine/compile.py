@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from npu_advisor.base.errors import RuleError, RuleProblem
+from npu_advisor.codemods import CODEMODS
 from npu_advisor.engine import plan as p
 from npu_advisor.engine.calls import checked_aggregate
 from npu_advisor.engine.checking import Checker
@@ -171,5 +172,19 @@ class _Compiler(Checker):
             when = None
             if suggestion.when is not None:
                 when = self.expression(suggestion.when, scope, ("suggest", index, "when"), "bool")
+            if suggestion.codemod is not None:
+                self._codemod(suggestion.codemod, scope, ("suggest", index, "codemod"))
             made.append(p.SuggestionPlan(suggestion, when))
         return tuple(made)
+
+    def _codemod(self, name: str, scope: StaticScope, place: Place) -> None:
+        """It exists, the finding has a line for it to work on, and the values that it reads."""
+        known = CODEMODS.get(name)
+        if known is None:
+            self.report(place, f"unknown codemod '{name}'{nearest(name, CODEMODS)}")
+            return
+        if self.rule.emit.at is None:
+            self.report(place, "a codemod changes the line of the finding: 'emit' needs 'at'")
+        for column in known.reads:
+            if column not in scope.columns:
+                self.report(place, f"codemod '{name}' reads the finding's column '{column}'")

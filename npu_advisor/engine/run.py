@@ -201,6 +201,7 @@ class _Findings:
                     text=render(Text(en=suggestion.spec.en, zh=suggestion.spec.zh), shown),
                     before=filled(suggestion.spec.before, shown),
                     after=filled(suggestion.spec.after, shown),
+                    codemod=suggestion.spec.codemod,
                 )
                 for suggestion, chosen in zip(self.plan.suggestions, self.chosen, strict=True)
                 if chosen[row]

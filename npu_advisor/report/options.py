@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from npu_advisor.base.lang import Lang
 from npu_advisor.findings import Report
 
+# In the name of every report that is written beside a profile: it is none itself.
+MARK = ".advisor"
 MIN_WIDTH, MAX_WIDTH, DEFAULT_WIDTH = 60, 120, 100
 
 

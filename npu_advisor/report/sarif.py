@@ -17,7 +17,7 @@ from npu_advisor.base.lang import Lang
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Severity
 from npu_advisor.base.units import format_us
-from npu_advisor.findings import Finding, Location, Report
+from npu_advisor.findings import CodeFix, Finding, Location, Report
 from npu_advisor.report.markdown import evidence_table, suggestion_list
 from npu_advisor.report.options import Options
 from npu_advisor.report.price import priced_message
@@ -121,10 +121,28 @@ class _Writer:
         }
         if found.stack:
             result["stacks"] = [{"frames": [frame for frame in map(self._frame, found.stack) if frame]}]
+        if fixes := [self._fix(fix) for fix in found.fixes if fix.applicability != "display-only"]:
+            result["fixes"] = fixes
         if found.saving is not None:
             result["rank"] = round(min(100.0, max(0.0, found.saving.share * 100.0)), 3)
             result["properties"]["saving"] = found.saving.model_dump(mode="json")
         return result
+
+    def _fix(self, fix: CodeFix) -> Json:
+        """SARIF has no word for how far to trust a fix: the description says it."""
+        title = fix.title.pick(self._lang)
+        text = title if fix.applicability == "safe" else say("fix.unsafe", title=title).pick(self._lang)
+        replacements = []
+        for edit in fix.edits:
+            region = {
+                "startLine": edit.start_line,
+                "startColumn": edit.start_column,
+                "endLine": edit.end_line,
+                "endColumn": edit.end_column,
+            }
+            replacements.append({"deletedRegion": region, "insertedContent": {"text": edit.text}})
+        change = {"artifactLocation": self._artifact(fix.path, fix.path), "replacements": replacements}
+        return {"description": {"text": text}, "artifactChanges": [change]}
 
     def invocation(self, report: Report) -> Json:
         lineless = [found for found in report.findings if found.location is None]

@@ -264,7 +264,10 @@ class Emit(Form):
 
 
 class SuggestionSpec(Form):
-    """Advice; ``when`` is a condition on the finding's row, without it the advice always applies."""
+    """Advice; ``when`` is a condition on the finding's row, without it the advice always applies.
+
+    ``codemod`` names what makes the change in the user's file, where the code there allows it.
+    """
 
     effort: Effort
     en: str
@@ -272,6 +275,7 @@ class SuggestionSpec(Form):
     before: str | None = None
     after: str | None = None
     when: Expr | None = None
+    codemod: str | None = None
 
 
 class Applies(Form):

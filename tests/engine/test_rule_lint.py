@@ -291,6 +291,26 @@ def test_recorded_may_be_bytes_only_where_the_cure_is_memory(here: Path) -> None
     assert lint(here, find, emit=emit.replace("recorded", "fix: {memory: size}\n  recorded")) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "emit", "problem"),
+    [
+        ("mask-to-wher", "at: source", "unknown codemod 'mask-to-wher'; did you mean 'mask-to-where'?"),
+        ("mask-to-where", "", "a codemod changes the line of the finding: 'emit' needs 'at'"),
+        (
+            "torch-fused-optimizer",
+            "at: source",
+            "codemod 'torch-fused-optimizer' reads the finding's column 'optimizer'",
+        ),
+        ("mask-to-where", "at: source", None),
+    ],
+)
+def test_codemods(here: Path, name: str, emit: str, problem: str | None) -> None:
+    find = "- from: kernels\n- group: {by: [type], agg: {calls: count(), source: 'heaviest(source, dur_us)'}}"
+    suggest = f"suggest:\n  - {{effort: local, en: a, zh: a, codemod: {name}}}\n"
+    heads = [found.splitlines()[0] for found in lint(here, find, emit=EMIT + f"  {emit}\n", suggest=suggest)]
+    assert [head.partition("error: ")[2] for head in heads] == ([] if problem is None else [problem])
+
+
 def test_versions(here: Path) -> None:
     heads = lint(here, emit=f"applies: {{cann: 8.x}}\n{EMIT}")
     assert heads[0].startswith(

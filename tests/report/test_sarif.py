@@ -137,3 +137,27 @@ def test_the_demo_regions_lie_on_the_calls_that_the_findings_name():
             assert calls[result["ruleId"]] in text
             seen.add(result["ruleId"])
     assert seen == set(calls)
+
+
+def test_fixes_are_what_the_report_holds():
+    report = analyze(DEMO, source_root=[str(DEMO)])
+    run = run_of(report, base=str(DEMO))
+    by_rule = {result["ruleId"]: result.get("fixes", []) for result in run["results"]}
+    (fix,) = by_rule["kernel-top-cost"]
+    (change,) = fix["artifactChanges"]
+    assert change["artifactLocation"] == {"uri": "train.py", "uriBaseId": "SRCROOT"}
+    (replacement,) = change["replacements"]
+    region = replacement["deletedRegion"]
+    line = (DEMO / "train.py").read_text("utf-8").splitlines()[region["startLine"] - 1]
+    replaced = line[region["startColumn"] - 1 : region["endColumn"] - 1]
+    assert replaced == "torch.masked_select(pooled, pooled > -1e9).view_as(pooled)"
+    assert replacement["insertedContent"]["text"] == "torch.where(pooled > -1e9, pooled, 0)"
+    assert "review" in by_rule["optimizer-native"][0]["description"]["text"]
+    assert by_rule["memory-peak"] == []
+
+
+def test_a_fix_that_is_only_shown_is_left_out():
+    found = next(found for found in analyze(DEMO, source_root=[str(DEMO)]).findings if found.fixes)
+    shown = found.model_copy(update={"fixes": [found.fixes[0].model_copy(update={"applicability": "display-only"})]})
+    run = run_of(rich_report().model_copy(update={"findings": [shown]}), base=str(DEMO))
+    assert "fixes" not in run["results"][0]

@@ -6,8 +6,8 @@ import pytest
 
 from npu_advisor.base.errors import ConfigError
 from npu_advisor.cli.app import main
-from npu_advisor.cli.choices import chosen_rules
 from npu_advisor.rules import loader
+from npu_advisor.rules.choice import chosen_rules
 from npu_advisor.rules.settings import find_settings
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from npu_advisor.base.messages.derived import DERIVED
 from npu_advisor.base.messages.engine import ENGINE
+from npu_advisor.base.messages.fixes import FIXES
 from npu_advisor.base.messages.inference import INFERENCE
 from npu_advisor.base.messages.integrations import INTEGRATIONS
 from npu_advisor.base.messages.language import LANGUAGE
+from npu_advisor.base.messages.lsp import LSP
 from npu_advisor.base.messages.paths import PATHS
 from npu_advisor.base.messages.readers import READERS
 from npu_advisor.base.messages.reports import REPORTS
@@ -20,9 +22,11 @@ from npu_advisor.base.terms import Text
 MESSAGES: dict[str, tuple[str, str]] = {
     **DERIVED,
     **ENGINE,
+    **FIXES,
     **INFERENCE,
     **INTEGRATIONS,
     **LANGUAGE,
+    **LSP,
     **PATHS,
     **READERS,
     **REPORTS,
