@@ -69,13 +69,14 @@ def analyze(
     ranks: Sequence[int] = (),
     steps: Sequence[int] = (),
     progress: Progress | None = None,
+    fixes: bool = True,
 ) -> Analysis:
     """Analyse every rank under ``path`` and return the report.
 
     ``rules`` are further rule directories and ``params`` maps rule ids to changed parameters; ``select`` and
     ``ignore`` are rule-id globs; ``ranks`` and ``steps`` keep only these numbers; ``source_root`` entries
     ``OLD=NEW`` map paths of the training machine to local ones, and a plain folder is searched for the ends of them;
-    ``progress(done, total)`` counts bytes read.
+    ``progress(done, total)`` counts bytes read; without ``fixes`` no change to the code is worked out.
     Raises ProfileError when nothing can be analysed, RuleError and ConfigError for wrong rules and options.
     """
     loaded = _rules(rules, params, select, ignore)
@@ -98,7 +99,7 @@ def analyze(
         lines=line_costs(profiles, roots),
         replay=priced.replay,
         saving=priced.saving,
-        findings=with_fixes(priced.findings),
+        findings=with_fixes(priced.findings) if fixes else priced.findings,
         suppressed=suppressed(price(set_aside, roots).findings) if set_aside else [],
         # Rules that were left out might blame what looks harmless.
         not_the_cause=[] if select or ignore else summary.not_the_cause(profiles, priced, roots),

@@ -17,6 +17,10 @@ def serve(
     choice("--lang", lang, LANGUAGES)
     if find_spec("pygls") is None:
         raise ConfigError(say("lsp.no_pygls"), None, say("lsp.no_pygls_do"))
+    from npu_advisor.lsp.reading import Analyst
+
+    # What the first analysis needs is imported while the server still starts.
+    analyst = Analyst()
     from npu_advisor.lsp.server import make_server
     from npu_advisor.lsp.settings import Settings
 
@@ -30,5 +34,6 @@ def serve(
             "lang": lang,
         }
     )
-    make_server(settings).start_io()
+    make_server(settings, analyst).start_io()
+    analyst.stop()
     return 0

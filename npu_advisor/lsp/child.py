@@ -1,7 +1,7 @@
-"""The process that analyses for the server: ``python -m npu_advisor.lsp.child SETTINGS FOLDER...``.
+"""The process that analyses for the server: ``python -m npu_advisor.lsp.child`` answers the question on its stdin.
 
 It may take long and much memory, and it must not disturb what the server says on its stdout. The newest recording
-below the path of the settings (JSON) is analysed, and its report printed as JSON.
+below the path of the settings is analysed, and its report printed as JSON.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from time import time_ns
 
+from npu_advisor.api import analyze
 from npu_advisor.base.errors import AdvisorError
-from npu_advisor.lsp.reading import NOT_YET
-from npu_advisor.lsp.settings import Settings
+from npu_advisor.lsp.reading import NOT_YET, Question
 from npu_advisor.readers import RankSource, locate
 from npu_advisor.readers.settled import is_whole, signature
 from npu_advisor.report.json import render_json
@@ -26,12 +26,10 @@ _TOGETHER_NS = 120_000_000_000
 _GIVEN_UP_NS = 60_000_000_000
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(question: str) -> int:
     """Print the report; 0, or NOT_YET, or as for the error that is printed to stderr."""
-    from npu_advisor.api import analyze
-
-    settings = Settings.model_validate_json(arguments[0])
-    folders = list(arguments[1:])
+    asked = Question.model_validate_json(question)
+    settings, folders = asked.settings, asked.folders
     try:
         chosen, written_ns = newest(locate(settings.watched([Path(folder) for folder in folders])))
         if time_ns() - written_ns < _GIVEN_UP_NS and not all(map(is_whole, chosen)):
@@ -45,6 +43,8 @@ def main(arguments: Sequence[str]) -> int:
             select=rules.select,
             ignore=rules.ignore,
             source_root=(*settings.source_root, *folders),
+            # The editor's text may differ from the file: fixes are made when they are asked for.
+            fixes=False,
         )
     except AdvisorError as error:
         sys.stderr.write(error.what.pick(settings.language))
@@ -67,4 +67,6 @@ def newest(sources: Sequence[RankSource]) -> tuple[list[RankSource], int]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    # Nothing asked: the server went before it had a question.
+    asked = sys.stdin.read()
+    sys.exit(main(asked) if asked else 0)

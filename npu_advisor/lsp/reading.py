@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from pydantic import BaseModel
 
 from npu_advisor.base.frame import Frame
 from npu_advisor.engine.places import Roots, location
@@ -15,6 +18,13 @@ from npu_advisor.report.json import load_report
 
 # The exit code of the child when the profiler is still at work.
 NOT_YET = 75
+
+
+class Question(BaseModel):
+    """What the child is asked: JSON on its stdin."""
+
+    settings: Settings
+    folders: list[str]
 
 
 class NoReport(Exception):  # noqa: N818 (it is an answer, not a fault of the server)
@@ -36,25 +46,38 @@ def read(path: Path, settings: Settings, folders: Sequence[Path]) -> Report:
     )
 
 
-async def analyzed(settings: Settings, folders: Sequence[Path]) -> Report | None:
-    """The report on the newest recording, by :mod:`npu_advisor.lsp.child`; None while it is being written."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "npu_advisor.lsp.child", settings.model_dump_json(by_alias=True), *map(str, folders)),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        out, err = await process.communicate()
-    except asyncio.CancelledError:
-        process.kill()
-        raise
-    if process.returncode == NOT_YET:
-        return None
-    try:
-        return load_report(out.decode("utf-8"))
-    except ValueError as error:
-        raise NoReport(err.decode("utf-8", errors="replace").strip() or str(error)) from error
+class Analyst:
+    """A process that analyses once (:mod:`npu_advisor.lsp.child`).
+
+    It imports what it needs while it waits for the question, so one that is started early answers sooner.
+    """
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "npu_advisor.lsp.child"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    async def analyzed(self, settings: Settings, folders: Sequence[Path]) -> Report | None:
+        """The report on the newest recording; None while it is being written. NoReport when there is none."""
+        question = Question(settings=settings, folders=[str(folder) for folder in folders])
+        try:
+            out, err = await asyncio.to_thread(self._process.communicate, question.model_dump_json().encode())
+        finally:
+            self.stop()
+        if self._process.returncode == NOT_YET:
+            return None
+        try:
+            return load_report(out.decode("utf-8"))
+        except ValueError as error:
+            raise NoReport(err.decode("utf-8", errors="replace").strip() or str(error)) from error
+
+    def stop(self) -> None:
+        """End the process, whatever it is doing."""
+        if self._process.poll() is None:
+            self._process.kill()
 
 
 def _found_again(finding: Finding, roots: Roots) -> Finding:

@@ -17,7 +17,7 @@ from npu_advisor.base.terms import Text
 from npu_advisor.findings import Report
 from npu_advisor.lsp.look import Look, look
 from npu_advisor.lsp.protocol import SOURCE, Page
-from npu_advisor.lsp.reading import NoReport, analyzed, read
+from npu_advisor.lsp.reading import Analyst, NoReport, read
 from npu_advisor.lsp.settings import Settings
 from npu_advisor.lsp.shown import Shown
 from npu_advisor.report.line import render_line
@@ -31,8 +31,10 @@ RETRY_SECONDS = 5.0
 class AdvisorServer(LanguageServer):
     """Holds the settings, the folders that are open, and the report that is shown."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, analyst: Analyst | None = None) -> None:
         super().__init__(SOURCE, __version__)
+        self._analyst = analyst
+        self._asked = False
         self.settings = settings
         self.folders: list[Path] = []
         self._shown: Shown | None = None
@@ -52,7 +54,8 @@ class AdvisorServer(LanguageServer):
 
     def follow(self) -> None:
         """Begin to follow the folder of the settings, instead of another one before."""
-        self.stop()
+        if self._following is not None:
+            self.stop()
         self._following = asyncio.get_running_loop().create_task(self._follow())
         self._following.add_done_callback(self._ended)
 
@@ -61,6 +64,9 @@ class AdvisorServer(LanguageServer):
         if self._following is not None:
             self._following.cancel()
             self._following = None
+        if self._analyst is not None:
+            self._analyst.stop()
+            self._analyst = None
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """Following ends with an error only by a fault of ours: it must not end in silence."""
@@ -90,13 +96,19 @@ class AdvisorServer(LanguageServer):
             if found.report is not None:
                 report: Report | None = read(found.report, self.settings, self.folders)
             else:
-                report = await analyzed(self.settings, self.folders)
+                report = await self._next_analyst().analyzed(self.settings, self.folders)
         except NoReport as error:
             self.tell(say("lsp.no_report", reason=str(error)), lsp.MessageType.Warning)
             return True
         if report is not None:
             self._show(report)
         return report is not None
+
+    def _next_analyst(self) -> Analyst:
+        """The one that was started early, for the first question; each answers only one."""
+        self._analyst = Analyst() if self._asked or self._analyst is None else self._analyst
+        self._asked = True
+        return self._analyst
 
     def _show(self, report: Report) -> None:
         self._shown = Shown(report)
@@ -126,9 +138,9 @@ class AdvisorServer(LanguageServer):
         self.window_log_message(lsp.LogMessageParams(kind, message.pick(self.lang)))
 
 
-def make_server(settings: Settings) -> AdvisorServer:
-    """A server with all its features, not started."""
-    server = AdvisorServer(settings)
+def make_server(settings: Settings, analyst: Analyst | None = None) -> AdvisorServer:
+    """A server with all its features, not started; ``analyst`` makes its first report."""
+    server = AdvisorServer(settings, analyst)
     _follow_the_editor(server)
     _answer(server)
     return server

@@ -12,7 +12,7 @@ from synthetic.script import SCRIPT
 
 from npu_advisor.lsp import child
 from npu_advisor.lsp.look import look
-from npu_advisor.lsp.reading import NOT_YET, NoReport, read
+from npu_advisor.lsp.reading import NOT_YET, NoReport, Question, read
 from npu_advisor.lsp.settings import Settings
 from npu_advisor.lsp.shown import line_now
 from npu_advisor.readers import locate
@@ -27,6 +27,10 @@ def written(path: Path, seconds: float) -> None:
     """As if ``path`` (a file, or all files of a folder) had been written at this time."""
     for each in [path, *path.rglob("*")]:
         os.utime(each, (seconds, seconds))
+
+
+def asked(folder: Path, **options: object) -> str:
+    return Question(settings=Settings.model_validate(options), folders=[str(folder)]).model_dump_json()
 
 
 @pytest.mark.parametrize(
@@ -88,18 +92,18 @@ def test_the_child_reports_the_newest_recording(tmp_path: Path, capfd: pytest.Ca
     shutil.copytree(PROFILE, tmp_path / "result" / PROFILE.name)
     written(tmp_path / "result", 1000)
     shutil.copy(SCRIPT, tmp_path / "train.py")
-    options = Settings(select=["kernel-*"]).model_dump_json(by_alias=True)
-    assert child.main([options, str(tmp_path)]) == 0
+    assert child.main(asked(tmp_path, select=["kernel-*"])) == 0
     report = load_report(capfd.readouterr().out)
     assert [found.rule_id for found in report.findings] == ["kernel-top-cost"]
     assert report.lines[0].local_path == str(tmp_path / "train.py")
+    assert report.findings[0].fixes == []
 
 
 def test_the_child_keeps_to_the_settings_of_the_project(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(PROFILE, tmp_path / "result" / PROFILE.name)
     written(tmp_path / "result", 1000)
     (tmp_path / "pyproject.toml").write_text("[tool.npu-advisor]\nselect = ['memory-*']\n", "utf-8")
-    assert child.main([Settings().model_dump_json(by_alias=True), str(tmp_path)]) == 0
+    assert child.main(asked(tmp_path)) == 0
     assert {rule.id.partition("-")[0] for rule in load_report(capfd.readouterr().out).rules} == {"memory"}
 
 
@@ -108,16 +112,15 @@ def test_the_child_waits_for_a_trace_to_be_written(tmp_path: Path, capfd: pytest
     (trace,) = (tmp_path / "result").rglob("trace_view.json")
     whole = trace.read_bytes()
     trace.write_bytes(whole[: len(whole) // 2])
-    arguments = [Settings(lang="en").model_dump_json(by_alias=True), str(tmp_path)]
-    assert child.main(arguments) == NOT_YET
+    assert child.main(asked(tmp_path)) == NOT_YET
     # After a while it is what it is.
     written(tmp_path / "result", 1000)
-    assert child.main(arguments) == 0
+    assert child.main(asked(tmp_path)) == 0
     assert capfd.readouterr().out
 
 
 def test_the_child_says_why_there_is_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert child.main([Settings(lang="en").model_dump_json(by_alias=True), str(tmp_path)]) == 3
+    assert child.main(asked(tmp_path)) == 3
     assert "result" in capfd.readouterr().err
 
 
