@@ -74,6 +74,11 @@ def add_card(
     shown = finding.suggestions if page.options.show_all else finding.suggestions[:_SHOWN_FIXES]
     for index, suggestion in enumerate(shown):
         _fix(page, suggestion, first=index == 0)
+    made = [fix.applicability for fix in finding.fixes if fix.applicability != "display-only"]
+    if made:
+        options = "--diff" if "safe" in made else "--diff --unsafe"
+        for line in wrap(page.say("ui.finding.made", options=options), page.width - _INDENT):
+            page.add((" " * _INDENT + line, MUTED))
     page.blank()
 
 

@@ -3,12 +3,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from report.samples import REPORTS, bound, finding, ranks_report, rich_report, window_report
+from report.samples import REPORTS, both, bound, finding, ranks_report, rich_report, window_report
 from rich.cells import cell_len
 
 from npu_advisor.base.terms import Basis, Severity
 from npu_advisor.base.units import format_us
-from npu_advisor.findings import CodeFrame, JointSaving, Outcome, Report
+from npu_advisor.findings import CodeFix, CodeFrame, JointSaving, Outcome, Report, TextEdit
 from npu_advisor.report.options import Options
 from npu_advisor.report.terminal import render_terminal
 
@@ -220,3 +220,18 @@ def test_numbers_come_from_the_report():
     step = report.steps[0].model_copy(update={"compute_us": 20_000.0, "free_us": 44_500.0})
     text = render(report.model_copy(update={"steps": [step]}))
     assert f"computes for {format_us(20_000.0)} of it (16.7 %)" in text
+
+
+@pytest.mark.parametrize(
+    ("applicability", "hint"),
+    [("safe", "PATH --diff shows"), ("unsafe", "PATH --diff --unsafe shows"), ("display-only", None)],
+)
+def test_a_finding_says_when_a_program_can_make_the_change(applicability: str, hint: str | None):
+    report = rich_report()
+    edit = TextEdit(start_line=1, start_column=1, end_line=1, end_column=1, text="x")
+    fix = CodeFix(codemod="mask-to-where", applicability=applicability, title=both("t"), path="a.py", edits=[edit])
+    fixed = report.findings[0].model_copy(update={"fixes": [fix]})
+    text = render_terminal(report.model_copy(update={"findings": [fixed]}), Options(width=100))
+    assert "npu-advisor fix" not in render_terminal(report, Options(width=100))
+    assert ("npu-advisor fix" in text) == (hint is not None)
+    assert hint is None or hint in text

@@ -2,6 +2,10 @@
 
 FIXES: dict[str, tuple[str, str]] = {
     "fix.unsafe": ("{title} (changes what runs: review it)", "{title}（会改变程序行为，请审阅）"),
+    "ui.finding.made": (
+        "npu-advisor fix PATH {options} shows the change to this code",
+        "npu-advisor fix PATH {options} 可显示对此处代码的修改",
+    ),
     "fix.npu_fused": (
         "Build {fused} instead of {name}; check that no parameter is re-created after the first step, and compare the "
         "loss curve",
