@@ -25,9 +25,8 @@ Make = Callable[["Code", int, Mapping[str, JsonValue]], "Patch | None"]
 
 @dataclass(frozen=True)
 class Codemod:
-    """``reads`` are the values of the finding that it needs; ``doc`` says what it changes."""
+    """``load`` imports what makes the patch; ``reads`` are the values of the finding that it needs."""
 
-    doc: str
     load: Callable[[], Make]
     reads: tuple[str, ...] = ()
 
@@ -75,13 +74,9 @@ def _masks() -> Make:
 
 
 CODEMODS: Mapping[str, Codemod] = {
-    "npu-fused-optimizer": Codemod(
-        "builds torch_npu.optim.NpuFused<optimizer> where torch.optim.<optimizer> is built",
-        _npu_fused,
-        ("optimizer", "dtypes"),
-    ),
-    "torch-fused-optimizer": Codemod("passes fused=True to torch.optim.AdamW", _torch_fused, ("optimizer",)),
-    "loader-workers": Codemod("gives a DataLoader workers that stay alive, and pinned memory", _loader),
-    "read-rarely": Codemod("reads a device value for logs and checks every hundredth step only", _read_rarely),
-    "mask-to-where": Codemod("replaces a selection by mask with torch.where, where the result is equal", _masks),
+    "npu-fused-optimizer": Codemod(_npu_fused, ("optimizer", "dtypes")),
+    "torch-fused-optimizer": Codemod(_torch_fused, ("optimizer",)),
+    "loader-workers": Codemod(_loader),
+    "read-rarely": Codemod(_read_rarely),
+    "mask-to-where": Codemod(_masks),
 }

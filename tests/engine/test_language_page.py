@@ -12,6 +12,7 @@ from places import REPOSITORY
 from rulekit import make_rule, same
 
 from npu_advisor.cli.app import main
+from npu_advisor.codemods import CODEMODS
 from npu_advisor.engine.aggregates import AGGREGATES
 from npu_advisor.engine.compile import compile_rule
 from npu_advisor.engine.functions import FUNCTIONS
@@ -58,6 +59,12 @@ def test_nothing_is_left_out(page: Path) -> None:
     stages = {field.alias or name for name, field in Stage.model_fields.items()}
     assert set(re.findall(r"^### ([a-z]+)$", text, re.M)) == stages
     assert {f"`{{{kind}:" for kind in FIX_PARTS} <= set(re.findall(r"`\{\w+:", text))
+    codemods = re.findall(
+        r"^\| `([\w-]+)` \|.*\|([^|]*)\|$", text.partition("| codemod |")[2].partition("\n\n")[0], re.M
+    )
+    assert {name: tuple(re.findall(r"`(\w+)`", reads)) for name, reads in codemods} == {
+        name: codemod.reads for name, codemod in CODEMODS.items()
+    }
     assert set(Emit.model_fields) <= set(re.findall(r"^\| `(\w+)` \|", text, re.M))
     for name in (*FUNCTIONS, *AGGREGATES):
         assert f"`{name}(" in text
