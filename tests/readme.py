@@ -14,9 +14,12 @@ BEGIN, END = "<!-- rules:begin (python tests/readme.py rewrites this table) -->"
 
 
 def rule_table() -> str:
-    """One line a rule: its id and its title in both languages."""
-    rows = [f"| `{rule.id}` | {rule.title.en} | {rule.title.zh} |" for rule in load_rules()]
-    return "\n".join(["| rule | finds | 说明 |", "|---|---|---|", *rows])
+    """One line a category: how many rules it has, and their ids."""
+    by_category: dict[str, list[str]] = {}
+    for rule in load_rules():
+        by_category.setdefault(rule.category, []).append(rule.id)
+    rows = [f"| {name} ({len(ids)}) | {', '.join(f'`{rule}`' for rule in ids)} |" for name, ids in by_category.items()]
+    return "\n".join(["| category | rules |", "|---|---|", *rows])
 
 
 def with_table(text: str) -> str:

@@ -48,7 +48,8 @@ def device_late(profile: Profile, start: Ints, end: Ints) -> int:
 def _event_waits(profile: Profile) -> Ints:
     """Starts of calls that wait for an event: it may lie anywhere before the last kernel asked for."""
     apis = profile.table("apis")
-    return apis["start_ns"][starting(apis, EVENT_CALLS)]
+    found: Ints = apis["start_ns"][starting(apis, EVENT_CALLS)]
+    return found
 
 
 def _asked(profile: Profile, dequeue: Ints, launch: Ints) -> Ints:

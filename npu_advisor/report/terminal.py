@@ -16,7 +16,7 @@ from npu_advisor.report.page import Page
 from npu_advisor.report.steps import add_ranks, add_step, add_top_kernels
 from npu_advisor.report.text import inert, wrap
 from npu_advisor.report.theme import GOOD, MUTED, OK, STRONG
-from npu_advisor.report.verdict import is_calm, verdict
+from npu_advisor.report.verdict import is_calm, is_host_only, verdict
 
 _SHOWN_FINDINGS = 10
 _SHOWN_FRAMES = 3
@@ -31,7 +31,7 @@ def render_terminal(report: Report, options: Options) -> str:
     ranks = ledgers(report.steps)
     calm = is_calm(report, ranks)
     _add_verdict(page, report, calm)
-    if ranks:
+    if ranks and not is_host_only(report):
         add_step(page, ranks[0], note=not calm)
         add_ranks(page, ranks)
     if calm or not ranks:

@@ -51,6 +51,8 @@ def verdict(report: Report, ledgers: Sequence[Ledger]) -> list[Text]:
     if not ledgers:
         return _kernels_only(report)
     ledger = ledgers[0]
+    if is_host_only(report):
+        return [_host_only(ledger)]
     sentences = [_length(ledger, len(ledgers))]
     loss = ledger.largest_loss()
     if loss is not None and loss.share >= _WORTH_A_SENTENCE:
@@ -58,6 +60,22 @@ def verdict(report: Report, ledgers: Sequence[Ledger]) -> list[Text]:
     else:
         sentences += _top_kernel(report, ledger.rank)
     return sentences
+
+
+def is_host_only(report: Report) -> bool:
+    """True when steps were recorded but nothing that a device did: their time cannot be told apart."""
+    return (
+        bool(report.steps)
+        and not any(fact.kernels for fact in report.facts)
+        and not any(step.compute_us or step.communication_us for step in report.steps)
+    )
+
+
+def _host_only(ledger: Ledger) -> Text:
+    numbers = step_range(ledger.steps)
+    key = "ui.verdict.host_steps" if numbers else "ui.verdict.host_window"
+    fields = {"duration": format_us(ledger.duration_us)} | ({"step": numbers} if numbers else {})
+    return compose(key, **fields)
 
 
 def _length(ledger: Ledger, ranks: int) -> Text:

@@ -235,3 +235,11 @@ def test_a_finding_says_when_a_program_can_make_the_change(applicability: str, h
     assert "npu-advisor fix" not in render_terminal(report, Options(width=100))
     assert ("npu-advisor fix" in text) == (hint is not None)
     assert hint is None or hint in text
+
+
+def test_a_recording_of_the_host_alone_tells_nothing_of_an_idle_device():
+    report = window_report()
+    step = report.steps[0].model_copy(update={"compute_us": 0.0, "free_us": 0.0, "prepare_us": 9_000.0, "step": 3})
+    text = render(report.model_copy(update={"steps": [step], "facts": [RankFacts(rank=-1, kernels=0, host_ops=9)]}))
+    assert text.startswith(" Recorded steps: 3, 9.00 ms each on average.")
+    assert "Only the host was recorded" in text and "before first kernel" not in text
