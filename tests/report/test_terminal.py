@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from npu_advisor.base.terms import Basis, Severity
 from npu_advisor.base.units import format_us
-from npu_advisor.findings import CodeFix, CodeFrame, JointSaving, Outcome, Report, TextEdit
+from npu_advisor.findings import CodeFix, CodeFrame, JointSaving, Outcome, RankFacts, Report, TextEdit
 from npu_advisor.report.options import Options
 from npu_advisor.report.terminal import render_terminal
 

@@ -93,11 +93,11 @@ REPORTS: dict[str, tuple[str, str]] = {
         "该 profile 中没有 kernel，无法了解设备情况。",
     ),
     "ui.verdict.host_steps": (
-        "Recorded steps: {step}, {duration} each on average. Only the host was recorded: nothing is known about a device.",
+        "Recorded steps: {step}, {duration} each on average. Only the host was recorded, no device.",
         "采集的步：{step}，平均耗时 {duration}。只采集了主机侧，无法了解设备情况。",
     ),
     "ui.verdict.host_window": (
-        "The recorded window lasts {duration}. Only the host was recorded: nothing is known about a device.",
+        "The recorded window lasts {duration}. Only the host was recorded, no device.",
         "采集窗口长 {duration}。只采集了主机侧，无法了解设备情况。",
     ),
     # The ledger.
