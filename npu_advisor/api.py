@@ -25,6 +25,7 @@ from npu_advisor.engine.pricing import price
 from npu_advisor.engine.run import RuleResult, run_rules
 from npu_advisor.engine.savings import Run, replay_runs
 from npu_advisor.engine.suppress import split, suppressed
+from npu_advisor.engine.views import build_views
 from npu_advisor.engine.whatif import edited
 from npu_advisor.findings import ProfileFacts, Report, Tool, WhatIf
 from npu_advisor.graph.links import link
@@ -33,6 +34,7 @@ from npu_advisor.model.profile import Profile, ProfileSet
 from npu_advisor.readers import RankSource, locate, read_rank
 from npu_advisor.rules.loader import load_rules
 from npu_advisor.rules.spec import Rule
+from npu_advisor.views import Views
 
 Paths = str | Path | Sequence[str | Path]
 Progress = Callable[[int, int], None]
@@ -57,6 +59,14 @@ class Analysis(Report):
         plans = parse_edits(edits)
         return self._inputs.session.answer(plans)
 
+    @property
+    def views(self) -> Views:
+        """Tables, curves and timelines to look at. As for :meth:`whatif`, the first question reads the path again,
+        unless ``analyze(..., views=True)`` made them."""
+        if self._views is None:
+            self._views = build_views(self._inputs.session.results, self.findings)
+        return self._views
+
 
 def analyze(
     path: Paths,
@@ -68,6 +78,7 @@ def analyze(
     source_root: Sequence[str] = (),
     ranks: Sequence[int] = (),
     steps: Sequence[int] = (),
+    views: bool = False,
     progress: Progress | None = None,
     fixes: bool = True,
 ) -> Analysis:
@@ -76,7 +87,8 @@ def analyze(
     ``rules`` are further rule directories and ``params`` maps rule ids to changed parameters; ``select`` and
     ``ignore`` are rule-id globs; ``ranks`` and ``steps`` keep only these numbers; ``source_root`` entries
     ``OLD=NEW`` map paths of the training machine to local ones, and a plain folder is searched for the ends of them;
-    ``progress(done, total)`` counts bytes read; without ``fixes`` no change to the code is worked out.
+    ``views`` makes ``Analysis.views`` at once; ``progress(done, total)`` counts bytes read; without ``fixes`` no change
+    to the code is worked out.
     Raises ProfileError when nothing can be analysed, RuleError and ConfigError for wrong rules and options.
     """
     loaded = _rules(rules, params, select, ignore)
@@ -108,6 +120,8 @@ def analyze(
         profiler_call=summary.profiler_call(results),
     )
     report._inputs = inputs
+    if views:
+        report._views = build_views(results, report.findings)
     return report
 
 

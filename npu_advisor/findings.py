@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from npu_advisor.base.terms import Basis, Effort, Severity, Text
+from npu_advisor.views import Views
 
 SCHEMA_VERSION = "1.0"
 # What a stretch of a critical path can be.
@@ -378,6 +379,16 @@ class Report(_Model):
     rules: list[Outcome] = Field(default_factory=list)
     diagnostics: list[Remark] = Field(default_factory=list)
     profiler_call: str | None = None
+
+    _views: Views | None = PrivateAttr(None)
+
+    @property
+    def views(self) -> Views | None:
+        """Tables, curves and timelines to look at; None where the report was not made from a profile just now.
+
+        They are no part of the JSON report.
+        """
+        return self._views
 
     def worst(self) -> Severity | None:
         """The gravest severity of any finding, None without findings."""

@@ -46,6 +46,8 @@ def test_the_wheel_carries_every_rule(built: Path) -> None:
     assert {name.removeprefix(prefix) for name in names if name.startswith(prefix)} == _rule_names()
     assert not [name for name in names if name.startswith(("tests/", "fixtures/", "rules/"))]
     assert "npu_advisor/cli/app.py" in names
+    templates = {path.name for path in (REPOSITORY / "npu_advisor/report/html/templates").iterdir()}
+    assert {f"npu_advisor/report/html/templates/{name}" for name in templates} <= names
 
 
 def test_the_sdist_carries_what_building_and_testing_need(built: Path) -> None:

@@ -12,7 +12,7 @@ from npu_advisor.base.lang import Lang, choose_language
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Severity
 from npu_advisor.cli.choices import LANGUAGES, SEVERITIES, choice
-from npu_advisor.cli.formats import DATA, FORMATS, targets, write
+from npu_advisor.cli.formats import DATA, FORMATS, VIEWED, targets, write
 from npu_advisor.cli.notices import error_text, remarks_text
 from npu_advisor.cli.output import note
 from npu_advisor.cli.progress import ProgressBar
@@ -104,6 +104,7 @@ def _analyzed(request: Request, lang: Lang) -> Report:
             source_root=(*request.source_root, str(Path.cwd())),
             ranks=request.ranks,
             steps=request.steps,
+            views=any(form in VIEWED for form, _ in targets(request.form, request.outputs)),
             progress=progress,
         )
 

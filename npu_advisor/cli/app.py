@@ -22,7 +22,7 @@ from npu_advisor.cli.output import note
 PROGRAM = "npu-advisor"
 COMMANDS = ("fix", "lsp", "rules", "schema", "watch", "whatif")
 INTERRUPTED = 130
-KINDS = "terminal|json|sarif|markdown|github"
+KINDS = "terminal|html|json|sarif|markdown|github"
 # typer carries its own copy of click's exceptions or uses click's, depending on its version.
 _CommandLineError = cast("type[Exception]", typer.BadParameter.__mro__[2])
 

@@ -12,7 +12,9 @@ from npu_advisor.cli.output import can_show_glyphs, use_color, width_of, write_r
 from npu_advisor.findings import Report
 from npu_advisor.report.options import Options
 
-FORMATS = ("terminal", "json", "sarif", "markdown", "github")
+FORMATS = ("terminal", "html", "json", "sarif", "markdown", "github")
+# These show tables and timelines beside the findings.
+VIEWED = ("html",)
 # Written in UTF-8 whatever the terminal speaks, and also when there is nothing to report: programs read them.
 DATA = ("json", "sarif")
 
@@ -44,11 +46,15 @@ def write(report: Report, form: str, path: str | None, lang: Lang, *, show_all: 
         base=str(Path.cwd()),
         baseline=baseline,
     )
-    write_report(render(report, form, options), path, utf8=form in DATA)
+    write_report(render(report, form, options), path, utf8=form in (*DATA, *VIEWED))
 
 
 def render(report: Report, form: str, options: Options) -> str:
     """The report as text of the kind ``form`` (one of FORMATS)."""
+    if form == "html":
+        from npu_advisor.report.html import render_html
+
+        return render_html(report, options)
     if form == "json":
         from npu_advisor.report.json import render_json
 

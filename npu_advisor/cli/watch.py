@@ -14,7 +14,7 @@ from npu_advisor.base.lang import Lang, choose_language
 from npu_advisor.base.messages import say
 from npu_advisor.cli.analyze import FINE, UNREADABLE, exit_code
 from npu_advisor.cli.choices import LANGUAGES, SEVERITIES, choice
-from npu_advisor.cli.formats import FORMATS, write
+from npu_advisor.cli.formats import FORMATS, VIEWED, write
 from npu_advisor.cli.notices import error_text
 from npu_advisor.cli.output import note
 from npu_advisor.report.options import MARK
@@ -123,6 +123,7 @@ def _report(request: Watch, sources: Sequence[RankSource], lang: Lang) -> int:
             select=rules.select,
             ignore=rules.ignore,
             source_root=(*request.source_root, str(Path.cwd())),
+            views=any(form in VIEWED for form in request.forms),
         )
         written = [str(_beside(sources, form)) for form in request.forms]
         for form, path in zip(request.forms, written, strict=True):

@@ -111,7 +111,7 @@ def saving_text(page: Page, finding: Finding) -> str:
     """The price, for the right edge: what the fix saves and its share of the step; else the finding's own figure."""
     saving = finding.saving
     if saving is None:
-        return _figure(finding)
+        return figure(finding)
     us = format_us(max(0.0, saving.us_per_step))
     if saving.basis is Basis.UPPER_BOUND:
         amount = page.say("ui.saving.bound", us=us)
@@ -131,7 +131,8 @@ def saved_range(saving: Saving | JointSaving) -> str:
     return format_us(max(0.0, expected))
 
 
-def _figure(finding: Finding) -> str:
+def figure(finding: Finding) -> str:
+    """What a finding without a price measures: bytes or a time; empty where it measures neither."""
     if finding.category == "profile":  # its values are settings and totals of the whole recording
         return ""
     for name, value in finding.values.items():

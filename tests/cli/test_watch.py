@@ -23,11 +23,13 @@ def _appear(folder: Path) -> Path:
 def test_once_analyses_what_is_there_and_writes_beside_it(tmp_path, capsys):
     profile = _appear(tmp_path)
     before = sorted(profile.rglob("*"))
-    assert main(["watch", str(tmp_path), "--once", "-f", "json", "-f", "sarif"]) == 0
+    assert main(["watch", str(tmp_path), "--once", "-f", "json", "-f", "sarif", "-f", "html"]) == 0
     assert "first: The host cannot keep the device fed" in capsys.readouterr().out
     assert sorted(profile.rglob("*")) == before
     report = json.loads((tmp_path / f"{PROFILE.name}.advisor.json").read_text(encoding="utf-8"))
     assert report["findings"] and (tmp_path / f"{PROFILE.name}.advisor.sarif").is_file()
+    page = (tmp_path / f"{PROFILE.name}.advisor.html").read_text(encoding="utf-8")
+    assert 'id="timelines"' in page and 'data-table="kernel_type"' in page
     # The reports are not taken for profiles the next time.
     assert main(["watch", str(tmp_path), "--once", "-f", "json", "--fail-on", "high"]) == 1
 

@@ -10,6 +10,7 @@ from npu_advisor.base.messages.derived import DERIVED
 from npu_advisor.base.messages.engine import ENGINE
 from npu_advisor.base.messages.fixes import FIXES
 from npu_advisor.base.messages.inference import INFERENCE
+from npu_advisor.base.messages.html import HTML
 from npu_advisor.base.messages.integrations import INTEGRATIONS
 from npu_advisor.base.messages.language import LANGUAGE
 from npu_advisor.base.messages.lsp import LSP
@@ -23,6 +24,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     **DERIVED,
     **ENGINE,
     **FIXES,
+    **HTML,
     **INFERENCE,
     **INTEGRATIONS,
     **LANGUAGE,
