@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from pydantic import PrivateAttr
 
 from npu_advisor import __version__
@@ -19,6 +21,7 @@ from npu_advisor.engine import summary
 from npu_advisor.engine.editing import EditPlan, parse_edits
 from npu_advisor.engine.lines import line_costs
 from npu_advisor.engine.lint import lint_rules
+from npu_advisor.engine.listing import LISTINGS, ROWS, Query, checked, listed
 from npu_advisor.engine.patches import with_fixes
 from npu_advisor.engine.places import Roots
 from npu_advisor.engine.pricing import price
@@ -26,15 +29,18 @@ from npu_advisor.engine.run import RuleResult, run_rules
 from npu_advisor.engine.savings import Run, replay_runs
 from npu_advisor.engine.suppress import split, suppressed
 from npu_advisor.engine.views import build_views
+from npu_advisor.engine.views.tables import table_view
 from npu_advisor.engine.whatif import edited
 from npu_advisor.findings import ProfileFacts, Report, Tool, WhatIf
 from npu_advisor.graph.links import link
 from npu_advisor.graph.steps import keep_steps
 from npu_advisor.model.profile import Profile, ProfileSet
 from npu_advisor.readers import RankSource, locate, read_rank
+from npu_advisor.report.html import render_html
+from npu_advisor.report.options import Options
 from npu_advisor.rules.loader import load_rules
 from npu_advisor.rules.spec import Rule
-from npu_advisor.views import Views
+from npu_advisor.views import TableView, Views
 
 Paths = str | Path | Sequence[str | Path]
 Progress = Callable[[int, int], None]
@@ -42,7 +48,7 @@ Progress = Callable[[int, int], None]
 # Names the chip where the recording does not, as Ascend910B2.
 CHIP = "NPU_ADVISOR_CHIP"
 
-__all__ = ["Analysis", "analyze", "finish", "load_profile", "load_profiles", "load_rules", "whatif"]
+__all__ = ["Analysis", "analyze", "finish", "listing", "load_profile", "load_profiles", "load_rules", "whatif"]
 
 
 class Analysis(Report):
@@ -66,6 +72,17 @@ class Analysis(Report):
         if self._views is None:
             self._views = build_views(self._inputs.session.results, self.findings)
         return self._views
+
+    @property
+    def tables(self) -> Tables:
+        """Kernels, operators, memory, steps, communication and timeline as DataFrames; read again as for views."""
+        return Tables([profile for profile, _ in self._inputs.session.results])
+
+    def _repr_html_(self) -> str:
+        """The HTML report inside a notebook, in a frame of its own that cannot reach the notebook."""
+        self.views  # noqa: B018 (made now, so that the renderer finds them)
+        page = escape(render_html(self, Options(base=str(Path.cwd()))), quote=True)
+        return f'<iframe sandbox="allow-scripts" width="100%" height="900" srcdoc="{page}"></iframe>'
 
 
 def analyze(
@@ -142,6 +159,40 @@ def whatif(
     loaded = _rules(rules, params, select, ignore)
     inputs = _Inputs(path, loaded, tuple(source_root), tuple(ranks), tuple(steps))
     return inputs.read(progress).answer(plans)
+
+
+def listing(
+    path: Paths,
+    query: Query,
+    *,
+    ranks: Sequence[int] = (),
+    steps: Sequence[int] = (),
+    progress: Progress | None = None,
+) -> TableView:
+    """What ``query`` asks of every rank under ``path``. ConfigError and RuleError for a wrong query."""
+    checked(query)
+    found = listed(load_profiles(path, ranks=ranks, steps=steps, progress=progress), query)
+    whole = table_view(query.what, found.frame, found.units, limit=None)
+    return replace(whole, total=found.total)
+
+
+class Tables(Mapping[str, pd.DataFrame]):
+    """The listings of a run as DataFrames, every row of them: ``report.tables["kernels"]``."""
+
+    def __init__(self, profiles: Sequence[Profile]) -> None:
+        self._profiles = profiles
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        """One row per event; KeyError for a name that is none of ``LISTINGS``, ProfileError when not recorded."""
+        if name not in LISTINGS:
+            raise KeyError(name)
+        return listed(self._profiles, Query(name, by=(ROWS,))).frame
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(LISTINGS)
+
+    def __len__(self) -> int:
+        return len(LISTINGS)
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from npu_advisor.cli.notices import error_text, usage_text
 from npu_advisor.cli.output import note
 
 PROGRAM = "npu-advisor"
-COMMANDS = ("fix", "lsp", "rules", "schema", "watch", "whatif")
+COMMANDS = ("fix", "lsp", "rules", "schema", "show", "watch", "whatif")
 INTERRUPTED = 130
+SHOWN = ("kernels", "operators", "memory", "steps", "communication", "timeline")
 KINDS = "terminal|html|json|sarif|markdown|github"
 # typer carries its own copy of click's exceptions or uses click's, depending on its version.
 _CommandLineError = cast("type[Exception]", typer.BadParameter.__mro__[2])
@@ -188,6 +189,46 @@ def fix(
             quiet=quiet,
         )
     )
+
+
+@commands.command("show")
+def show(
+    what: Annotated[str, typer.Argument(metavar="|".join(SHOWN), show_default=False)],
+    paths: Paths = None,
+    group_by: Annotated[str, typer.Option("--group-by", metavar="COLUMN,...", show_default=False)] = "",
+    sort: Annotated[str, typer.Option("--sort", metavar="[-]COLUMN,...", show_default=False)] = "",
+    top: Annotated[int | None, typer.Option("--top", metavar="N", min=0, show_default=False)] = None,
+    where: Annotated[str | None, typer.Option("--where", metavar="CONDITION", show_default=False)] = None,
+    form: Annotated[str, typer.Option("--format", "-f", metavar="table|json|csv|parquet")] = "table",
+    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", show_default=False)] = None,
+    lang: LangOption = "auto",
+    rank: Annotated[list[int] | None, typer.Option("--rank", metavar="N", show_default=False)] = None,
+    step: Annotated[list[int] | None, typer.Option("--step", metavar="N", show_default=False)] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", show_default=False)] = False,
+) -> int:
+    """List a table of a profile."""
+    from npu_advisor.cli import show as command
+
+    return command.show(
+        command.Show(
+            what=what,
+            paths=tuple(paths or ()),
+            by=_names(group_by),
+            sort=_names(sort),
+            where=where,
+            top=top,
+            form=form,
+            output=output,
+            lang=lang,
+            ranks=tuple(rank or ()),
+            steps=tuple(step or ()),
+            quiet=quiet,
+        )
+    )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 @commands.command("lsp")

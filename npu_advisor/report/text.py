@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 from rich.cells import cell_len, set_cell_size
 
+from npu_advisor.base.frame import parse_frame
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
 
@@ -141,3 +142,9 @@ def compose(key: str, **fields: Text | str | int | None) -> Text:
         en=say(key, **{name: value.en if isinstance(value, Text) else value for name, value in fields.items()}).en,
         zh=say(key, **{name: value.zh if isinstance(value, Text) else value for name, value in fields.items()}).zh,
     )
+
+
+def short_line(source: str) -> str:
+    """``train.py:41`` for ``/long/path/train.py(41): epoch``; anything else as it is."""
+    frame = parse_frame(source)
+    return f"{frame.path.replace(chr(92), '/').rpartition('/')[2]}:{frame.line}" if frame else source

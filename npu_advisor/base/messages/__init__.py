@@ -9,14 +9,15 @@ from __future__ import annotations
 from npu_advisor.base.messages.derived import DERIVED
 from npu_advisor.base.messages.engine import ENGINE
 from npu_advisor.base.messages.fixes import FIXES
-from npu_advisor.base.messages.inference import INFERENCE
 from npu_advisor.base.messages.html import HTML
+from npu_advisor.base.messages.inference import INFERENCE
 from npu_advisor.base.messages.integrations import INTEGRATIONS
 from npu_advisor.base.messages.language import LANGUAGE
 from npu_advisor.base.messages.lsp import LSP
 from npu_advisor.base.messages.paths import PATHS
 from npu_advisor.base.messages.readers import READERS
 from npu_advisor.base.messages.reports import REPORTS
+from npu_advisor.base.messages.show import SHOW
 from npu_advisor.base.messages.whatif import WHATIF
 from npu_advisor.base.terms import Text
 
@@ -32,6 +33,7 @@ MESSAGES: dict[str, tuple[str, str]] = {
     **PATHS,
     **READERS,
     **REPORTS,
+    **SHOW,
     **WHATIF,
 }
 

@@ -6,15 +6,14 @@ the summed duration of the kernels, collectives and device tasks it launched, it
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
-from npu_advisor.base.intervals import Floats, Mask
+from npu_advisor.base.intervals import Floats, Ints, Mask
 from npu_advisor.engine.views.tables import heaviest, table_view, text
 from npu_advisor.graph.named import STEP_MARK, starting
 from npu_advisor.model.profile import Profile
+from npu_advisor.model.table import Table
 from npu_advisor.views import TableView, Unit
 
 TIMES = ("host_self_us", "host_total_us", "device_self_us", "device_total_us")
@@ -56,30 +55,46 @@ def _table(
 def operator_frame(profile: Profile) -> pd.DataFrame:
     """One row per torch op, step marks left out: name, shapes, stack, source and the four times in us."""
     ops, details = profile.table("ops"), profile.table("op_details")
-    rows = np.flatnonzero(~starting(ops, STEP_MARK))
-    named = pd.DataFrame({name: text(ops[name])[rows] for name in ("name", "shapes", "stack", "source")})
-    named = named.reset_index(drop=True)
-    order = np.argsort(ops["start_ns"][rows], kind="stable")
-    if len(details) == len(rows) and len(rows):
-        ordered = named.iloc[order].reset_index(drop=True)
-        if (ordered["name"] == text(details["name"])).all():
-            return ordered.assign(**{name: details[name] for name in TIMES})
-    if len(details):
+    listed = _unmarked(details)
+    times = _as_written(profile)
+    if len(listed) and times is None:
         # The two lists do not agree, so only the names can be trusted to go with the times.
         blank = dict.fromkeys(("shapes", "stack", "source"))
-        return pd.DataFrame({"name": text(details["name"]), **blank, **{name: details[name] for name in TIMES}})
-    device_self, device_total = _device_times(profile)
-    times: dict[str, Any] = {
-        "host_self_us": ops["self_us"][rows],
-        "host_total_us": ops["dur_us"][rows],
-        "device_self_us": device_self[rows],
-        "device_total_us": device_total[rows],
-    }
-    return named.assign(**times)
+        names = text(details["name"]).to_numpy()[listed]
+        return pd.DataFrame({"name": names, **blank, **{name: details[name][listed] for name in TIMES}})
+    rows, times = _unmarked(ops), times or _computed(profile)
+    named = {name: text(ops[name]).to_numpy()[rows] for name in ("name", "shapes", "stack", "source")}
+    return pd.DataFrame({**named, **{name: values[rows] for name, values in times.items()}})
 
 
-def _device_times(profile: Profile) -> tuple[Floats, Floats]:
-    """Self and total device time of every op in us."""
+def op_times(profile: Profile) -> dict[str, Floats]:
+    """The four times of every row of ``ops`` in us: the profiler's own where its list goes with the trace."""
+    return _as_written(profile) or _computed(profile)
+
+
+def _unmarked(table: Table) -> Ints:
+    """Rows in time order that are no step marks: torch_npu leaves those out of operator_details.csv."""
+    rows = np.flatnonzero(~starting(table, STEP_MARK))
+    return rows[np.argsort(table["start_ns"][rows], kind="stable")] if table.spec.timed else rows
+
+
+def _as_written(profile: Profile) -> dict[str, Floats] | None:
+    """The times of operator_details.csv for every row of ``ops``, NaN for step marks; None where it was not read or
+    lists other ops than the trace."""
+    ops, details = profile.table("ops"), profile.table("op_details")
+    rows, listed = _unmarked(ops), _unmarked(details)
+    same = len(rows) == len(listed) and len(rows) > 0
+    if not same or not np.array_equal(ops.strings("name")[rows], details.strings("name")[listed]):
+        return None
+    made = {}
+    for name in TIMES:
+        made[name] = np.full(len(ops), np.nan)
+        made[name][rows] = details[name][listed]
+    return made
+
+
+def _computed(profile: Profile) -> dict[str, Floats]:
+    """Host times from the trace, device times from the tasks each op launched."""
     ops = profile.table("ops")
     own = np.zeros(len(ops))
     for name in ("kernels", "comms", "tasks"):
@@ -89,4 +104,5 @@ def _device_times(profile: Profile) -> tuple[Floats, Floats]:
     by_order = np.zeros(len(ops))
     by_order[ops["pre"]] = own
     before = np.concatenate(([0.0], np.cumsum(by_order)))
-    return own, before[ops["last"] + 1] - before[ops["pre"]]
+    below = before[ops["last"] + 1] - before[ops["pre"]]
+    return dict(zip(TIMES, (ops["self_us"], ops["dur_us"], own, below), strict=True))

@@ -16,12 +16,14 @@ LONGEST_TEXT = 120
 
 
 def table_view(
-    name: str, frame: pd.DataFrame, units: dict[str, Unit], file: str = "", limit: int = MAX_ROWS
+    name: str, frame: pd.DataFrame, units: dict[str, Unit], file: str = "", limit: int | None = MAX_ROWS
 ) -> TableView:
-    """The first ``limit`` rows of ``frame`` with the columns of ``units``; columns that hold nothing are left out."""
+    """The first ``limit`` rows of ``frame`` (None: all, and long texts whole) with the columns of ``units``; columns
+    that hold nothing are left out."""
     shown = [key for key in units if key in frame and frame[key].notna().any()] if len(frame) else list(units)
     head = frame.iloc[:limit]
-    cells = [[_cell(value, units[key]) for value in head[key].tolist()] for key in shown if key in frame]
+    longest = LONGEST_TEXT if limit is not None else None
+    cells = [[_cell(value, units[key], longest) for value in head[key].tolist()] for key in shown if key in frame]
     return TableView(
         name=name,
         columns=tuple(ViewColumn(key, units[key]) for key in shown if key in frame),
@@ -31,14 +33,14 @@ def table_view(
     )
 
 
-def _cell(value: Any, unit: Unit) -> Cell:
+def _cell(value: Any, unit: Unit, longest: int | None) -> Cell:
     if value is None or value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
         return None
     if isinstance(value, float | np.floating):
         # Times are exact to the ns, shares to what is printed of them and a little more.
         return round(float(value), 3 if unit in ("us", "bytes", "gbs", "percent") else 6)
-    if isinstance(value, str) and unit != "stack" and len(value) > LONGEST_TEXT:
-        return value[: LONGEST_TEXT // 2] + "…" + value[-LONGEST_TEXT // 2 :]
+    if isinstance(value, str) and unit != "stack" and longest is not None and len(value) > longest:
+        return value[: longest // 2] + "…" + value[-longest // 2 :]
     return value if isinstance(value, str | bool) else int(value)
 
 

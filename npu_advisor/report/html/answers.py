@@ -6,7 +6,7 @@ from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
 from npu_advisor.base.units import format_bytes, format_count, format_pct, format_us
 from npu_advisor.findings import Report
-from npu_advisor.report.html.markup import short_line
+from npu_advisor.report.text import short_line
 from npu_advisor.views import Cell, TableView, Views
 
 _NAME_CHARS = 60

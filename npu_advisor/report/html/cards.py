@@ -11,9 +11,9 @@ from npu_advisor.base.terms import Basis, Severity, Text
 from npu_advisor.base.units import format_field, format_pct, format_us, format_us_range
 from npu_advisor.findings import Finding, JsonValue, Report
 from npu_advisor.report.cards import Places, figure
-from npu_advisor.report.html.markup import short_line
 from npu_advisor.report.ledger import ledgers
 from npu_advisor.report.options import Options
+from npu_advisor.report.text import short_line
 from npu_advisor.report.theme import SEVERITY
 from npu_advisor.views import Views
 

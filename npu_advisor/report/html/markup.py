@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from markupsafe import Markup, escape
 
-from npu_advisor.base.frame import parse_frame
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
 from npu_advisor.report.text import compose
@@ -20,12 +19,6 @@ def both(text: Text) -> Markup:
 def say_both(key: str, **fields: Text | str | int | None) -> Markup:
     """The fixed text ``key`` in both languages."""
     return both(compose(key, **fields)) if fields else both(say(key))
-
-
-def short_line(source: str) -> str:
-    """``train.py:41`` for ``/long/path/train.py(41): epoch``; anything else as it is."""
-    frame = parse_frame(source)
-    return f"{frame.path.replace(chr(92), '/').rpartition('/')[2]}:{frame.line}" if frame else source
 
 
 def bar(shares: list[tuple[str, float]], width: int = 1000) -> Markup:

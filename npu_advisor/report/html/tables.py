@@ -12,8 +12,7 @@ from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
 from npu_advisor.base.units import MIB, format_field
 from npu_advisor.findings import Report
-from npu_advisor.report.html.markup import short_line
-from npu_advisor.report.text import clean
+from npu_advisor.report.text import clean, short_line
 from npu_advisor.views import Cell, TableView, Unit, ViewColumn, Views
 
 # The folder that installed packages lie in tells nothing.
