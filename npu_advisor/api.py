@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -24,11 +24,12 @@ from npu_advisor.engine.lint import lint_rules
 from npu_advisor.engine.listing import LISTINGS, ROWS, Query, checked, listed
 from npu_advisor.engine.patches import with_fixes
 from npu_advisor.engine.places import Roots
-from npu_advisor.engine.pricing import price
+from npu_advisor.engine.pricing import Priced, price
 from npu_advisor.engine.run import RuleResult, run_rules
 from npu_advisor.engine.savings import Run, replay_runs
 from npu_advisor.engine.suppress import split, suppressed
 from npu_advisor.engine.views import build_views
+from npu_advisor.engine.views.overlay import build_overlay
 from npu_advisor.engine.views.tables import table_view
 from npu_advisor.engine.whatif import edited
 from npu_advisor.findings import ProfileFacts, Report, Tool, WhatIf
@@ -40,7 +41,7 @@ from npu_advisor.report.html import render_html
 from npu_advisor.report.options import Options
 from npu_advisor.rules.loader import load_rules
 from npu_advisor.rules.spec import Rule
-from npu_advisor.views import TableView, Views
+from npu_advisor.views import TableView, Track, Views
 
 Paths = str | Path | Sequence[str | Path]
 Progress = Callable[[int, int], None]
@@ -68,10 +69,17 @@ class Analysis(Report):
     @property
     def views(self) -> Views:
         """Tables, curves and timelines to look at. As for :meth:`whatif`, the first question reads the path again,
-        unless ``analyze(..., views=True)`` made them."""
+        unless ``analyze(..., keep=True)`` kept the profiles."""
         if self._views is None:
-            self._views = build_views(self._inputs.session.results, self.findings)
+            session = self._inputs.session
+            self._views = build_views(session.results, self.findings, session.priced.trusted)
         return self._views
+
+    @property
+    def tracks(self) -> list[Track]:
+        """Findings, idle owners, waits and the critical path on the profile's own clock; read again as for views."""
+        session = self._inputs.session
+        return build_overlay(session.results, self.findings, session.priced.trusted)
 
     @property
     def tables(self) -> Tables:
@@ -80,7 +88,6 @@ class Analysis(Report):
 
     def _repr_html_(self) -> str:
         """The HTML report inside a notebook, in a frame of its own that cannot reach the notebook."""
-        self.views  # noqa: B018 (made now, so that the renderer finds them)
         page = escape(render_html(self, Options(base=str(Path.cwd()))), quote=True)
         return f'<iframe sandbox="allow-scripts" width="100%" height="900" srcdoc="{page}"></iframe>'
 
@@ -95,7 +102,7 @@ def analyze(
     source_root: Sequence[str] = (),
     ranks: Sequence[int] = (),
     steps: Sequence[int] = (),
-    views: bool = False,
+    keep: bool = False,
     progress: Progress | None = None,
     fixes: bool = True,
 ) -> Analysis:
@@ -104,17 +111,18 @@ def analyze(
     ``rules`` are further rule directories and ``params`` maps rule ids to changed parameters; ``select`` and
     ``ignore`` are rule-id globs; ``ranks`` and ``steps`` keep only these numbers; ``source_root`` entries
     ``OLD=NEW`` map paths of the training machine to local ones, and a plain folder is searched for the ends of them;
-    ``views`` makes ``Analysis.views`` at once; ``progress(done, total)`` counts bytes read; without ``fixes`` no change
-    to the code is worked out.
+    ``keep`` holds on to the profiles, so that what the report answers later is not read again;
+    ``progress(done, total)`` counts bytes read; without ``fixes`` no change to the code is worked out.
     Raises ProfileError when nothing can be analysed, RuleError and ConfigError for wrong rules and options.
     """
     loaded = _rules(rules, params, select, ignore)
     inputs = _Inputs(path, loaded, tuple(source_root), tuple(ranks), tuple(steps))
     session = inputs.read(progress)
+    if keep:
+        inputs.kept = session
     results, roots = session.results, session.roots
     profiles = [profile for profile, _ in results]
-    kept, set_aside = split(results, roots)
-    priced = price(kept, roots)
+    set_aside, priced = split(results, roots)[1], session.priced
     report = Analysis(
         tool=Tool(version=__version__),
         profile=session.facts,
@@ -129,7 +137,7 @@ def analyze(
         replay=priced.replay,
         saving=priced.saving,
         findings=with_fixes(priced.findings) if fixes else priced.findings,
-        suppressed=suppressed(price(set_aside, roots).findings) if set_aside else [],
+        suppressed=suppressed(price(set_aside, roots, session.runs).findings) if set_aside else [],
         # Rules that were left out might blame what looks harmless.
         not_the_cause=[] if select or ignore else summary.not_the_cause(profiles, priced, roots),
         rules=summary.outcomes([outcomes for _, outcomes in results]),
@@ -137,8 +145,6 @@ def analyze(
         profiler_call=summary.profiler_call(results),
     )
     report._inputs = inputs
-    if views:
-        report._views = build_views(results, report.findings)
     return report
 
 
@@ -207,6 +213,10 @@ class _Session:
     def runs(self) -> list[Run]:
         return replay_runs([profile for profile, _ in self.results])
 
+    @cached_property
+    def priced(self) -> Priced:
+        return price(split(self.results, self.roots)[0], self.roots, self.runs)
+
     def answer(self, plans: Sequence[EditPlan]) -> WhatIf:
         """The step with ``plans`` applied."""
         return WhatIf(
@@ -217,7 +227,7 @@ class _Session:
         )
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Inputs:
     """What a session is read from. Equal inputs make equal reports."""
 
@@ -226,10 +236,12 @@ class _Inputs:
     source_root: tuple[str, ...]
     ranks: tuple[int, ...]
     steps: tuple[int, ...]
+    kept: _Session | None = field(default=None, compare=False, repr=False)
 
-    @cached_property
+    @property
     def session(self) -> _Session:
-        return self.read()
+        self.kept = self.kept or self.read()
+        return self.kept
 
     def read(self, progress: Progress | None = None) -> _Session:
         profiles = load_profiles(self.path, ranks=self.ranks, steps=self.steps, progress=progress)

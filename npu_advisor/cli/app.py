@@ -20,10 +20,10 @@ from npu_advisor.cli.notices import error_text, usage_text
 from npu_advisor.cli.output import note
 
 PROGRAM = "npu-advisor"
-COMMANDS = ("fix", "lsp", "rules", "schema", "show", "watch", "whatif")
+COMMANDS = ("fix", "lsp", "open", "rules", "schema", "show", "watch", "whatif")
 INTERRUPTED = 130
 SHOWN = ("kernels", "operators", "memory", "steps", "communication", "timeline")
-KINDS = "terminal|html|json|sarif|markdown|github"
+KINDS = "terminal|html|json|sarif|markdown|github|trace"
 # typer carries its own copy of click's exceptions or uses click's, depending on its version.
 _CommandLineError = cast("type[Exception]", typer.BadParameter.__mro__[2])
 
@@ -62,6 +62,7 @@ def analyze(
     baseline: Annotated[str | None, typer.Option("--baseline", metavar="FILE", show_default=False)] = None,
     strict: Annotated[bool, typer.Option("--strict", show_default=False)] = False,
     parse: Annotated[bool, typer.Option("--parse", show_default=False)] = False,
+    merge: Annotated[bool, typer.Option("--merge", show_default=False)] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", show_default=False)] = False,
     version: Annotated[bool, typer.Option("--version", is_eager=True, show_default=False)] = False,
 ) -> int:
@@ -90,6 +91,7 @@ def analyze(
             baseline=baseline,
             strict=strict,
             parse=parse,
+            merge=merge,
             quiet=quiet,
         )
     )
@@ -186,6 +188,36 @@ def fix(
             ignore=tuple(ignore or ()),
             rules=tuple(rules or ()),
             source_root=tuple(source_root or ()),
+            quiet=quiet,
+        )
+    )
+
+
+@commands.command("open")
+def open_(
+    paths: Paths = None,
+    serve: Annotated[bool, typer.Option("--serve", show_default=False)] = False,
+    port: Annotated[int, typer.Option("--port", metavar="N", min=0, max=65535)] = 0,
+    lang: LangOption = "auto",
+    rules: Rules = None,
+    source_root: SourceRoot = None,
+    rank: Annotated[list[int] | None, typer.Option("--rank", metavar="N", show_default=False)] = None,
+    step: Annotated[list[int] | None, typer.Option("--step", metavar="N", show_default=False)] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", show_default=False)] = False,
+) -> int:
+    """Show the HTML report in a browser."""
+    from npu_advisor.cli import open as command
+
+    return command.open_report(
+        command.Open(
+            paths=tuple(paths or ()),
+            serve=serve,
+            port=port,
+            lang=lang,
+            rules=tuple(rules or ()),
+            source_root=tuple(source_root or ()),
+            ranks=tuple(rank or ()),
+            steps=tuple(step or ()),
             quiet=quiet,
         )
     )

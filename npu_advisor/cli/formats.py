@@ -12,9 +12,9 @@ from npu_advisor.cli.output import can_show_glyphs, use_color, width_of, write_r
 from npu_advisor.findings import Report
 from npu_advisor.report.options import Options
 
-FORMATS = ("terminal", "html", "json", "sarif", "markdown", "github")
+FORMATS = ("terminal", "html", "json", "sarif", "markdown", "github", "trace")
 # These show tables and timelines beside the findings.
-VIEWED = ("html",)
+VIEWED = ("html", "trace")
 # Written in UTF-8 whatever the terminal speaks, and also when there is nothing to report: programs read them.
 DATA = ("json", "sarif")
 
@@ -34,8 +34,20 @@ def _target(form: str, output: str) -> tuple[str, str | None]:
     return (kind, path) if equals and kind in FORMATS else (form, output)
 
 
-def write(report: Report, form: str, path: str | None, lang: Lang, *, show_all: bool, baseline: Report | None) -> None:
-    """Render ``report`` as ``form`` to ``path`` (None or ``-``: stdout). ConfigError when it cannot be written."""
+def write(
+    report: Report,
+    form: str,
+    path: str | None,
+    lang: Lang,
+    *,
+    show_all: bool,
+    baseline: Report | None,
+    merge_with: Path | None = None,
+) -> None:
+    """Render ``report`` as ``form`` to ``path`` (None or ``-``: stdout). ConfigError when it cannot be written.
+
+    An overlay goes into a copy of the trace ``merge_with``.
+    """
     stream = sys.stdout if path in (None, "-") else None
     options = Options(
         lang=lang,
@@ -46,7 +58,13 @@ def write(report: Report, form: str, path: str | None, lang: Lang, *, show_all: 
         base=str(Path.cwd()),
         baseline=baseline,
     )
-    write_report(render(report, form, options), path, utf8=form in (*DATA, *VIEWED))
+    text = render(report, form, options)
+    if form == "trace" and path not in (None, "-"):
+        from npu_advisor.cli.merge import write_overlay
+
+        write_overlay(text, str(path), merge_with)
+        return
+    write_report(text, path, utf8=form in (*DATA, *VIEWED))
 
 
 def render(report: Report, form: str, options: Options) -> str:
@@ -71,6 +89,10 @@ def render(report: Report, form: str, options: Options) -> str:
         from npu_advisor.report.github import render_github
 
         return render_github(report, options)
+    if form == "trace":
+        from npu_advisor.report.trace import render_trace
+
+        return render_trace(report, report.tracks, options)
     from npu_advisor.report.terminal import render_terminal
 
     return render_terminal(report, options)

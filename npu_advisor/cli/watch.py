@@ -25,7 +25,14 @@ if TYPE_CHECKING:
 
 # Between two looks at the folder; a profile counts as written when nothing changed from one look to the next.
 POLL_SECONDS = 1.0
-SUFFIXES = {"terminal": ".txt", "json": ".json", "sarif": ".sarif", "markdown": ".md", "html": ".html"}
+SUFFIXES = {
+    "terminal": ".txt",
+    "json": ".json",
+    "sarif": ".sarif",
+    "markdown": ".md",
+    "html": ".html",
+    "trace": ".trace.json",
+}
 
 
 @dataclass(frozen=True)
@@ -123,7 +130,7 @@ def _report(request: Watch, sources: Sequence[RankSource], lang: Lang) -> int:
             select=rules.select,
             ignore=rules.ignore,
             source_root=(*request.source_root, str(Path.cwd())),
-            views=any(form in VIEWED for form in request.forms),
+            keep=any(form in VIEWED for form in request.forms),
         )
         written = [str(_beside(sources, form)) for form in request.forms]
         for form, path in zip(request.forms, written, strict=True):

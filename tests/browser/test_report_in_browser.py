@@ -16,6 +16,8 @@ from report.test_html import evil_views
 from npu_advisor import analyze
 from npu_advisor.api import Analysis
 from npu_advisor.base.units import format_pct, format_us
+from npu_advisor.findings import JointSaving
+from npu_advisor.report.cards import saved_range
 from npu_advisor.report.html import render_html
 from npu_advisor.report.json import render_json
 from npu_advisor.report.options import Options
@@ -27,7 +29,7 @@ TABS = ("trace", "kernel", "operator", "memory", "distributed")
 
 @pytest.fixture(scope="session")
 def report() -> Analysis:
-    return analyze(PROFILE, views=True)
+    return analyze(PROFILE, keep=True)
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +63,7 @@ def test_step_and_findings_equal_the_json(opened: Callable[..., Any], page_file:
     shown = {
         item["piece"]: (float(item["us"]), item["text"])
         for item in page.evaluate(
-            "[...document.querySelectorAll('.ledger li')].map(i => ({piece: i.dataset.piece, us: i.dataset.us, "
+            "[...document.querySelectorAll('[data-piece]')].map(i => ({piece: i.dataset.piece, us: i.dataset.us, "
             "text: i.querySelector('b').textContent}))"
         )
     }
@@ -70,6 +72,11 @@ def test_step_and_findings_equal_the_json(opened: Callable[..., Any], page_file:
     for owner, us in longest["idle_owners"].items():
         assert shown[owner][1] == format_us(us)
     assert sum(us for us, _ in shown.values()) == pytest.approx(longest["duration_us"], rel=1e-3)
+    path = page.evaluate(
+        "Object.fromEntries([...document.querySelectorAll('[data-path]')].map(i => [i.dataset.path, i.dataset.us]))"
+    )
+    parts = {f"p-{part}": us for part, us in (longest["critical_path"] or {}).items() if us}
+    assert {part: float(us) for part, us in path.items()} == pytest.approx(parts, abs=0.01)
     cards = page.locator(".card")
     assert cards.count() == len(numbers["findings"])
     for index, finding in enumerate(numbers["findings"]):
@@ -77,8 +84,7 @@ def test_step_and_findings_equal_the_json(opened: Callable[..., Any], page_file:
         assert finding["title"]["en"] in text and finding["message"]["en"] in text
         if finding["saving"] and finding["saving"]["us_per_step"] > 0:
             assert format_pct(finding["saving"]["share"]) in text
-    joint = numbers["saving"]
-    assert format_us(joint["joint_us_per_step"]) in page.locator("h2").first.text_content()
+    assert saved_range(JointSaving(**numbers["saving"])) in page.locator("h2").first.text_content()
 
 
 def test_every_table_equals_its_data(opened: Callable[..., Any], page_file: Path, report: Analysis) -> None:

@@ -68,7 +68,7 @@ def test_options_reach_the_analysis(analyzes, capsys):
     assert main(arguments.split()) == 0
     path, options = calls[0]
     options.pop("progress")
-    assert options.pop("views") is False
+    assert options.pop("keep") is False
     assert path == ["a", "b"]
     assert {name: list(value) for name, value in options.items()} == {
         "select": ["x-*", "y-z"],
@@ -81,11 +81,11 @@ def test_options_reach_the_analysis(analyzes, capsys):
     }
 
 
-def test_views_are_made_only_where_they_are_shown(analyzes, capsys, tmp_path):
+def test_profiles_are_kept_only_where_views_are_shown(analyzes, capsys, tmp_path):
     calls = analyzes(rich_report())
     assert main(["x", "-f", "json"]) == 0
     assert main(["x", "-o", f"html={tmp_path / 'report.html'}"]) == 0
-    assert [options["views"] for _, options in calls] == [False, True]
+    assert [options["keep"] for _, options in calls] == [False, True]
     assert (tmp_path / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 

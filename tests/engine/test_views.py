@@ -42,7 +42,7 @@ _read: dict[Path, Analysis] = {}
 def _report(path: Path) -> Analysis:
     rank = path.parent.parent
     if rank not in _read:
-        _read[rank] = analyze(rank, views=True)
+        _read[rank] = analyze(rank, keep=True)
     return _read[rank]
 
 
@@ -150,7 +150,7 @@ def test_views_are_no_part_of_the_report(report_of, demo_views) -> None:
 
 @pytest.fixture(scope="module")
 def demo_views() -> Analysis:
-    return analyze(DEMO, views=True)
+    return analyze(DEMO, keep=True)
 
 
 def test_asking_later_gives_the_same_views(demo_views) -> None:

@@ -5,6 +5,12 @@ HTML: dict[str, tuple[str, str]] = {
     "html.theme": ("light or dark", "浅色或深色"),
     "html.rank_of": ("rank {rank} of {ranks} read", "{rank} 号卡（共读取 {ranks} 张）"),
     "html.made_by": ("{name} {version}; this file needs no network", "{name} {version}，本文件无需网络"),
+    "html.path": ("Critical path", "关键路径"),
+    "html.path_note": (
+        "What holds the end of the step where it is, followed back through its causes: only what lies on it can "
+        "shorten the step.",
+        "从单步结束处沿因果回溯所经过的部分：只有缩短这条路径上的内容，单步才会变短。",
+    ),
     "html.findings": ("{n} findings", "{n} 项发现"),
     "html.no_findings": ("No finding above 0.5 % of the step", "没有超过单步 0.5 % 的发现"),
     "html.together": (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -10,12 +10,15 @@ from npu_advisor.base.intervals import Spans, union
 from npu_advisor.base.terms import Text
 from npu_advisor.engine.pricing import fingerprint
 from npu_advisor.engine.run import RawFinding, RuleResult
+from npu_advisor.engine.savings import Trusted
+from npu_advisor.engine.summary import paths_of
 from npu_advisor.engine.views.communication import communication_tables
 from npu_advisor.engine.views.kernels import kernel_tables
 from npu_advisor.engine.views.memory import memory_tables, memory_view
 from npu_advisor.engine.views.operators import operator_tables
 from npu_advisor.engine.views.timeline import MAX_MARKS, epoch, median_step, timeline
 from npu_advisor.findings import Finding
+from npu_advisor.graph.replay.path import StepPath
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.schema import SCHEMA
 from npu_advisor.views import Holding, Timeline, Views, Window
@@ -34,17 +37,21 @@ Results = Sequence[tuple[Profile, Sequence[RuleResult]]]
 __all__ = ["build_views", "finding_spans"]
 
 
-def build_views(results: Results, findings: Sequence[Finding]) -> Views:
-    """The views of every rank that was read, with the windows of ``findings`` on the timelines."""
+def build_views(results: Results, findings: Sequence[Finding], trusted: Sequence[Trusted] = ()) -> Views:
+    """The views of every rank that was read, with the windows of ``findings`` on the timelines.
+
+    ``trusted`` are the replays that the critical paths are taken from.
+    """
     profiles = [profile for profile, _ in results]
     focus = max(profiles, key=_mean_step)
+    paths = {id(profile): paths_of(number, trusted) for number, profile in enumerate(profiles)}
     tables = {**kernel_tables(focus), **operator_tables(focus), **memory_tables(focus)}
     tables |= communication_tables(profiles)
     return Views(
         rank=focus.rank,
         tables=tables,
         memory=memory_view(focus, epoch(focus)),
-        timelines=_timelines(results, findings, focus),
+        timelines=_timelines(results, findings, focus, paths),
         holdings=_holdings(focus),
     )
 
@@ -67,7 +74,9 @@ def _mean_step(profile: Profile) -> float:
     return float(steps["dur_ns"].mean()) if len(steps) else 0.0
 
 
-def _timelines(results: Results, findings: Sequence[Finding], focus: Profile) -> list[Timeline]:
+def _timelines(
+    results: Results, findings: Sequence[Finding], focus: Profile, paths: Mapping[int, Sequence[StepPath]]
+) -> list[Timeline]:
     blamed = dict.fromkeys(finding.rank for finding in findings)
     kept = [(focus, outcomes) for profile, outcomes in results if profile is focus]
     for rank in blamed:
@@ -78,7 +87,7 @@ def _timelines(results: Results, findings: Sequence[Finding], focus: Profile) ->
         start = epoch(profile)
         spans = finding_spans(profile, outcomes, findings)
         windows = [_window(profile, name, pieces, start) for name, pieces in spans.items()]
-        made.append(timeline(profile, windows, start, MAX_MARKS // len(kept)))
+        made.append(timeline(profile, windows, start, MAX_MARKS // len(kept), paths[id(profile)]))
     return [each for each in made if each.lanes]
 
 

@@ -13,7 +13,7 @@ from npu_advisor.views import TableView, Unit
 
 # Shown of the busy shares of the pipes: what matrix and vector kernels compute with, and what feeds them.
 RATIOS = ("aic_mac_ratio", "aic_mte2_ratio", "aiv_vec_ratio", "aiv_mte2_ratio")
-LONGEST = 60
+LONGEST = 40
 
 _SUMS: dict[str, Unit] = {"total_us": "us", "share": "share", "calls": "count", "mean_us": "us", "max_us": "us"}
 _RATIO_UNITS: dict[str, Unit] = dict.fromkeys(RATIOS, "share")

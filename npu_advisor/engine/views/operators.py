@@ -18,7 +18,7 @@ from npu_advisor.views import TableView, Unit
 
 TIMES = ("host_self_us", "host_total_us", "device_self_us", "device_total_us")
 _UNITS: dict[str, Unit] = {"calls": "count", **dict.fromkeys(TIMES, "us")}
-MAX_STACKS, MAX_SHAPES = 20, 120
+MAX_STACKS, MAX_SHAPES = 16, 80
 
 
 def operator_tables(profile: Profile) -> dict[str, TableView]:

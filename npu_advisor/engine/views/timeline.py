@@ -18,6 +18,7 @@ from npu_advisor.engine.views.thin import shares, thin
 from npu_advisor.graph.idle import ALLOC_CALLS, BLOCKING_COPY, COMPILE_CALLS, SYNC_CALLS
 from npu_advisor.graph.named import STEP_MARK, WRAPPERS, starting
 from npu_advisor.graph.nesting import Nesting
+from npu_advisor.graph.replay.path import PARTS, StepPath
 from npu_advisor.graph.source import ENGINE_MARK
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.table import Table
@@ -60,9 +61,13 @@ class _Names:
         return [int(number) for number in made[codes]]
 
 
-def timeline(profile: Profile, windows: Sequence[Window], epoch_ns: int, most: int = MAX_MARKS) -> Timeline:
+def timeline(
+    profile: Profile, windows: Sequence[Window], epoch_ns: int, most: int, paths: Sequence[StepPath] = ()
+) -> Timeline:
     """The lanes of one rank in at most about ``most`` marks; the median step and the windows keep most detail."""
     found = [lane for lane in _lanes(profile) if len(lane.start)]
+    if paths:
+        found.insert(1 if found and found[0].kind == "line" else 0, _critical(paths))
     focus = _focus(profile, windows, epoch_ns)
     names = _Names()
     lanes = [
@@ -173,6 +178,22 @@ def _lanes(profile: Profile) -> Iterator[_Source]:
     yield _exposed(profile)
     idle = profile.table("idle")
     yield _named("idle", idle, list(idle["owner"].categories), idle["owner"].codes.astype(np.int64), sourced=True)
+
+
+def path_stretches(paths: Sequence[StepPath]) -> tuple[Ints, Ints, Ints]:
+    """Start, end (ns since the epoch) and part (position in ``PARTS``) of every stretch of the paths, in time order."""
+    spans = [(path.parts[part], number) for path in paths for number, part in enumerate(PARTS)]
+    none = np.zeros(0, dtype=np.int64)
+    start = np.concatenate([none, *(one.start for one, _ in spans)])
+    end = np.concatenate([none, *(one.end for one, _ in spans)])
+    part = np.concatenate([none, *(np.full(len(one.start), number) for one, number in spans)])
+    order = np.argsort(start, kind="stable")
+    return start[order], end[order], part[order]
+
+
+def _critical(paths: Sequence[StepPath]) -> _Source:
+    start, end, part = path_stretches(paths)
+    return _Source("critical", "", start, end, np.zeros(len(start), dtype=np.int64), PARTS, part)
 
 
 def _main_thread(ops: Table, tracks: list[int]) -> int:

@@ -15,12 +15,13 @@ from markupsafe import Markup
 
 from npu_advisor.base.units import format_pct, format_us
 from npu_advisor.findings import Report
+from npu_advisor.report.cards import saved_range
 from npu_advisor.report.html.answers import answers
 from npu_advisor.report.html.cards import cards, folded, waterfall
 from npu_advisor.report.html.distributed import distributed
-from npu_advisor.report.html.markup import both, say_both
+from npu_advisor.report.html.markup import bar, both, say_both
 from npu_advisor.report.html.memory import chart
-from npu_advisor.report.html.overview import overview
+from npu_advisor.report.html.overview import critical, overview
 from npu_advisor.report.html.tables import grids
 from npu_advisor.report.html.timelines import timelines_json
 from npu_advisor.report.options import Options
@@ -44,10 +45,13 @@ def render_html(report: Report, options: Options) -> str:
             style=Markup(style),
             script=Markup(script),
             overview=overview(report, options),
+            path=critical(report),
+            path_bar=bar([(f"c-{piece.key}", piece.width) for piece in critical(report)]),
             cards=[card for card in shown if not card.small],
             small=[card for card in shown if card.small],
             folded=folded(shown),
             waterfall=waterfall(report, shown),
+            joint=saved_range(report.saving),
             report=report,
             answers=answers(report, views),
             grids=grids(report, views),

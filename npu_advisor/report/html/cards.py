@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Basis, Severity, Text
-from npu_advisor.base.units import format_field, format_pct, format_us, format_us_range
+from npu_advisor.base.units import format_field, format_pct, format_us
 from npu_advisor.findings import Finding, JsonValue, Report
-from npu_advisor.report.cards import Places, figure
+from npu_advisor.report.cards import Places, figure, saved_range
 from npu_advisor.report.ledger import ledgers
 from npu_advisor.report.options import Options
-from npu_advisor.report.text import short_line
+from npu_advisor.report.text import compose, short_line
 from npu_advisor.report.theme import SEVERITY
 from npu_advisor.views import Views
 
-# A saving range narrower than this share of the figure would print as no range.
-_VISIBLE_RANGE = 0.01
+# Of the recorded step; less would be no bar.
+_VISIBLE_SHARE = 0.0005
 _OPEN = 2
 _SHOWN_BARS = 8
 _CELL_CHARS = 120
@@ -45,6 +45,8 @@ class Card:
     price: Text
     share: str
     message: Text
+    after: Text | None
+    made: Text | None
     code: list[CodeLine]
     evidence: list[list[tuple[str, bool]]]
     window: str | None
@@ -84,6 +86,8 @@ def _card(report: Report, finding: Finding, anchor: str, is_open: bool, places: 
         price=price,
         share=share,
         message=_message(finding, steps),
+        after=_after(finding, places, {other.fingerprint: other for other in report.findings}),
+        made=_made(finding),
         code=_code(finding),
         evidence=[[_cell(value) for value in row] for row in finding.evidence.rows],
         window=finding.fingerprint if finding.fingerprint in windows else None,
@@ -114,9 +118,30 @@ def _price(finding: Finding) -> tuple[Text, str]:
         return say("ui.saving.bound", us=us), share
     if saving.us_per_step <= 0:
         return say("ui.saving.nothing"), ""
-    low, high = max(0.0, saving.low_us_per_step), saving.high_us_per_step
-    wide = high - low > _VISIBLE_RANGE * saving.us_per_step
-    return say("ui.saving.saves", us=format_us_range(low, high) if wide else us), share
+    return say("ui.saving.saves", us=saved_range(saving)), share
+
+
+def _after(finding: Finding, places: Places, others: Mapping[str, Finding]) -> Text | None:
+    """For a fix that saves nothing now: what must be fixed first, and what it saves then."""
+    if finding.saving is None or not finding.saving.after:
+        return None
+    first = finding.saving.after[0]
+    us = format_us(first.us_per_step)
+    if len(first.fingerprints) > 1:
+        return say("ui.saving.after_all", us=us, n=len(first.fingerprints))
+    other = others.get(first.fingerprints[0])
+    name: Text | str = other.rule_id if other is not None else first.fingerprints[0]
+    if other is not None and other.location is not None:
+        name = say("ui.saving.at", rule=name, place=places.show(other.location))
+    return compose("ui.saving.after", us=us, other=name)
+
+
+def _made(finding: Finding) -> Text | None:
+    """That a program can make the change, and how to see it."""
+    made = [fix.applicability for fix in finding.fixes if fix.applicability != "display-only"]
+    if not made:
+        return None
+    return say("ui.finding.made", options="--diff" if "safe" in made else "--diff --unsafe")
 
 
 def _message(finding: Finding, steps: int) -> Text:
@@ -170,21 +195,25 @@ class Waterfall:
 def waterfall(report: Report, shown: Sequence[Card]) -> Waterfall | None:
     """None where no finding has a price, or no step is known."""
     ranks = ledgers(report.steps)
-    priced = [card for card in shown if card.finding.saving and card.finding.saving.joint_us_per_step > 0]
-    if not ranks or not priced or report.saving.joint_us_per_step <= 0:
+    if not ranks or report.saving.joint_us_per_step <= 0:
         return None
     whole = ranks[0].duration_us
+    priced = [card for card in shown if _joint(card) >= _VISIBLE_SHARE * whole]
+    if not priced:
+        return None
     bars = [Fall(say("html.recorded"), "whole", 0.0, 1.0, format_us(whole))]
     top, taken = min(report.saving.joint_us_per_step, whole), 0.0
     priced.sort(key=lambda card: -_joint(card))
     for card in priced[:_SHOWN_BARS]:
         us = min(_joint(card), top - taken)
+        if us < _VISIBLE_SHARE * whole:
+            break
         taken += us
         title = card.finding.title
         kind = card.finding.severity.value
         bars.append(Fall(title, kind, 1 - taken / whole, us / whole, f"−{format_us(us)}", card.anchor))
     rest = top - taken
-    if rest > 0 and format_us(rest) != format_us(0.0):
+    if rest >= _VISIBLE_SHARE * whole:
         bars.append(Fall(say("html.others"), "info", 1 - top / whole, rest / whole, f"−{format_us(rest)}"))
     bars.append(Fall(say("html.left"), "left", 0.0, 1 - top / whole, format_us(whole - top)))
     return Waterfall(bars, report.saving.basis is Basis.UPPER_BOUND)

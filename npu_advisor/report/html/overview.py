@@ -68,6 +68,24 @@ def piece_views(ledger: Ledger) -> list[PieceView]:
     ]
 
 
+def critical(report: Report) -> list[PieceView]:
+    """What the critical path of the longest mean step consists of, longest part first."""
+    ranks = ledgers(report.steps)
+    if not ranks:
+        return []
+    return [
+        PieceView(
+            f"p-{part}",
+            say(f"ui.path.{part}"),
+            share * ranks[0].duration_us,
+            format_us(share * ranks[0].duration_us),
+            format_pct(share),
+            share,
+        )
+        for part, share in ranks[0].path
+    ]
+
+
 def _crumb(report: Report, ranks: list[Ledger]) -> list[Text]:
     made = []
     if ranks:

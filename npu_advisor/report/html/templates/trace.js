@@ -6,7 +6,7 @@ openTarget();
 function trace(data) {
   var canvas = one('#lanes'), mini = one('#mini'), ranks = data.ranks;
   var words = {
-    line: ['your line', '源码行'], module: ['modules, calls', '模块与调用'], main: ['main thread', '主线程'],
+    line: ['your line', '源码行'], critical: ['critical path', '关键路径'], module: ['modules, calls', '模块与调用'], main: ['main thread', '主线程'],
     autograd: ['autograd', '反向线程'], thread: ['thread', '线程'], dequeue: ['Dequeue', 'Dequeue'],
     cann: ['sync, compile', '同步、编译'], gc: ['Python GC', 'Python GC'], kernel: ['kernels', 'kernel'],
     copy: ['copies', '拷贝'], comm: ['collectives', '通信算子'], exposed: ['exposed comm.', '未掩盖通信'],
@@ -103,6 +103,7 @@ function trace(data) {
       case 'kernel':
         for (var f = 0; f < families.length; f += 1) { if (families[f][0].test(text)) { return families[f][1]; } }
         return 'vector';
+      case 'critical': return { host: 'matrix', input: 'data', copy: 'layout', waiting_for_rank: 'waiting', stream_gap: 'other', anchor: 'after_last' }[text] || text;
       case 'idle': return text;
       case 'exposed': return text === 'transfer' ? 'communication' : text === 'late' ? 'waiting-other' : 'waiting';
       case 'comm': return 'communication';

@@ -1,0 +1,107 @@
+"""The overlay: on the profile's own clock, beside the trace or inside it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from places import DEMO
+
+from npu_advisor import analyze, load_profile
+from npu_advisor.cli.app import main
+
+PROFILE = next(DEMO.glob("*_ascend_pt"))
+TRACE = "ASCEND_PROFILER_OUTPUT/trace_view.json"
+
+
+def _ns(text: str) -> int:
+    whole, _, part = text.partition(".")
+    return int(whole) * 1000 + int(part)
+
+
+@pytest.fixture(scope="module")
+def overlay(tmp_path_factory) -> list[dict]:
+    path = tmp_path_factory.mktemp("overlay") / "overlay.json"
+    assert main([str(DEMO), "-f", "trace", "-o", str(path), "-q", "--lang", "en"]) == 0
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _slices(overlay: list[dict], kind: str) -> list[dict]:
+    return [event for event in overlay if event.get("cat") == f"npu-advisor.{kind}"]
+
+
+def test_idle_track_is_the_idle_table(overlay):
+    idle = load_profile(DEMO).idle
+    slices = _slices(overlay, "idle")
+    assert [_ns(event["ts"]) for event in slices] == idle["start_ns"].tolist()
+    assert [event["dur"] for event in slices] == pytest.approx(idle["dur_us"].tolist())
+    assert {event["name"] for event in slices} == {f"idle: {owner}" for owner in idle["owner"].unique()}
+
+
+def test_every_finding_about_time_has_a_track_inside_the_recording(overlay):
+    tracks = {event["args"]["name"] for event in overlay if event["name"] == "thread_name"}
+    steps = load_profile(DEMO).steps
+    low, high = int(steps["start_ns"].min()), int(steps["start_ns"].max() + steps["dur_ns"].max())
+    for finding in analyze(DEMO).findings:
+        if finding.saving is None:
+            continue
+        assert f"{finding.rule_id}: {finding.title.en}" in tracks
+        mine = [event for event in _slices(overlay, "finding") if event["args"]["rule"] == finding.rule_id]
+        assert mine and all(low - 10**7 <= _ns(event["ts"]) <= high for event in mine)
+        assert mine[0]["args"]["message"] == finding.message.en
+
+
+def test_critical_path_never_overlaps_itself(overlay):
+    slices = _slices(overlay, "critical")
+    start = np.array([_ns(event["ts"]) for event in slices])
+    end = start + np.array([round(event["dur"] * 1000) for event in slices])
+    assert len(slices) > 3 and (start[1:] >= end[:-1]).all()
+
+
+@pytest.mark.parametrize("name", ["merged.json", "merged.json.gz"])
+def test_merged_file_holds_the_trace_and_the_overlay(name, overlay, tmp_path):
+    path = tmp_path / name
+    assert main([str(DEMO), "-f", "trace", "--merge", "-o", str(path), "-q", "--lang", "en"]) == 0
+    raw = path.read_bytes()
+    merged = json.loads(gzip.decompress(raw) if name.endswith("gz") else raw)
+    own = json.loads((PROFILE / TRACE).read_text(encoding="utf-8"))
+    assert merged == [*own, *overlay]
+    ours = {event["pid"] for event in overlay}
+    assert not ours & {event.get("pid") for event in own}
+
+
+def test_merging_into_a_trace_of_torch_profiler(tmp_path):
+    events = json.loads((PROFILE / TRACE).read_text(encoding="utf-8"))
+    from npu_advisor.cli.merge import write_overlay
+
+    trace = tmp_path / "trace.json"
+    trace.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events[:3]}))
+    write_overlay('[{"ph": "M"}]\n', str(tmp_path / "out.json"), trace)
+    assert json.loads((tmp_path / "out.json").read_text()) == {
+        "schemaVersion": 1,
+        "traceEvents": [*events[:3], {"ph": "M"}],
+    }
+    trace.write_text("[ ]")
+    write_overlay('[{"ph": "M"}]\n', str(tmp_path / "out.json"), trace)
+    assert json.loads((tmp_path / "out.json").read_text()) == [{"ph": "M"}]
+
+
+def test_a_cut_trace_and_the_trace_itself_are_refused(tmp_path, capsys):
+    profile = Path(shutil.copytree(PROFILE, tmp_path / PROFILE.name))
+    trace = profile / TRACE
+    whole = trace.read_bytes()
+    assert main([str(profile), "-f", "trace", "--merge", "-o", str(trace), "-q"]) == 2
+    assert trace.read_bytes() == whole
+    trace.write_bytes(whole[: len(whole) * 3 // 4])
+    assert main([str(profile), "-f", "trace", "--merge", "-o", str(tmp_path / "out.json"), "-q"]) == 3
+    assert main([str(profile), "--merge", "-q"]) == 2
+    assert "--merge" in capsys.readouterr().err
+
+
+def test_overlay_goes_to_stdout_too(capsysbinary):
+    assert main([str(DEMO), "-f", "trace", "-q"]) == 0
+    assert json.loads(capsysbinary.readouterr().out)
