@@ -108,8 +108,8 @@ class Attribution(_Model):
     """What explains the change of the step: the causes and the remainder add up to ``change_us``.
 
     ``elsewhere`` are the largest moves at lines whose own work did not change (they count under the causes, and under
-    the remainder as far as they are noise). ``basis`` is ``critical_path`` where the replay of both sides can be trusted, else ``ledger`` (what the device
-    does in each microsecond of the step).
+    the remainder as far as they are noise). ``basis`` is ``critical_path`` where the replay of both sides can be
+    trusted, else ``ledger`` (what the device does in each microsecond of the step).
     """
 
     basis: Literal["critical_path", "ledger"]

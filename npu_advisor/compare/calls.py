@@ -70,7 +70,9 @@ ROLES = (0, 1, 2)
 
 def _outermost(ops: Table, parent: Ints, depths: int) -> Mask:
     """Which ops are calls: those that are no range themselves and lie in nothing but ranges."""
-    qualified = np.array([*("::" in str(name) for name in ops["name"].categories), False], dtype=bool)[ops["name"].codes]
+    qualified = np.array([*("::" in str(name) for name in ops["name"].categories), False], dtype=bool)[
+        ops["name"].codes
+    ]
     inside = np.concatenate(([0], np.cumsum(qualified[np.argsort(ops["pre"])]))) if len(ops) else np.zeros(1)
     below = inside[ops["last"] + 1] - inside[ops["pre"] + 1]
     is_range = ~qualified & (below > 0) & ~starting(ops, DATA_OPS) | starting(ops, STEP_MARK)

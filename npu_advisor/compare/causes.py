@@ -65,7 +65,9 @@ class Explained(NamedTuple):
 def attribute(base: Side, new: Side) -> Explained:
     """What explains the change of the step."""
     moved, work = _moved(base.holding, new.holding), _work(base, new)
-    causes = [at for at, changes in work.items() if at != UNPLACED and any(_is_real(each, base.step_us) for each in changes)]
+    causes = [
+        at for at, changes in work.items() if at != UNPLACED and any(_is_real(each, base.step_us) for each in changes)
+    ]
     total = new.step_us - base.step_us
     direct = {at: sum(moved.get(at, {}).values()) for at in causes}
     others = {at: sum(parts.values()) for at, parts in moved.items() if at not in direct}
@@ -122,7 +124,7 @@ def _work(base: Side, new: Side) -> dict[int, list[Change]]:
         for at in {**before, **after}:
             if at[0] == part:
                 one, other = samples(before, at, base.work.samples), samples(after, at, new.work.samples)
-                found.setdefault(int(at[1]), []).append(judged(key, one, other, floor))
+                found.setdefault(int(at[1]), []).append(judged(key, (one, other), floor))
     return found
 
 

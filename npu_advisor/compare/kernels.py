@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 
-from npu_advisor.compare.match import Matching, Recording
+from npu_advisor.compare.match import Recording
 from npu_advisor.compare.noise import change
 from npu_advisor.compare.vocabulary import class_names, kernel_class
 from npu_advisor.comparison import ClassChange, OneSided
@@ -16,6 +16,8 @@ from npu_advisor.findings import Location
 # Between devices every kernel has another name; what counts there is the work that only one of them has to do.
 INSERTED = ("conversion", "copy")
 _MOST_LINES, _MOST_OPS = 10, 5
+# Table, its column that says what ran, and the class of all its rows where that is known beforehand.
+_TABLES = (("kernels", "type", ""), ("comms", "type", "communication"), ("tasks", "name", "copy"))
 
 
 def used(recordings: Sequence[Recording]) -> pd.DataFrame:
@@ -23,7 +25,11 @@ def used(recordings: Sequence[Recording]) -> pd.DataFrame:
     is in ``attrs["steps"]``."""
     frames = []
     for recording in recordings:
-        for name, type_of, fixed in (("kernels", "type", ""), ("comms", "type", "communication"), ("tasks", "name", "copy")):
+        for name, type_of, fixed in (
+            ("kernels", "type", ""),
+            ("comms", "type", "communication"),
+            ("tasks", "name", "copy"),
+        ):
             table = recording.profile.table(name)
             chosen = np.isin(table["step"], recording.steps)
             if name == "tasks":
@@ -61,7 +67,7 @@ def classes(base: pd.DataFrame, new: pd.DataFrame) -> list[ClassChange]:
                 [float(figure[column]) if figure is not None else 0.0 for figure in figures]
                 for column in ("size", "sum")
             )
-            found.append(ClassChange(name=name, kernels=change("kernels", *counts), us=change("us", *times)))
+            found.append(ClassChange(name=name, kernels=change("kernels", counts), us=change("us", times)))
     return sorted(found, key=lambda each: -max(each.us.base or 0.0, each.us.new or 0.0))
 
 
@@ -96,6 +102,7 @@ def types_by_group(side: pd.DataFrame) -> dict[int, dict[str, float]]:
     """By group of calls: the kernel types launched, and how many of each per step."""
     kernels = side[(side["group"] >= 0) & (side["table"] == "kernels")]
     found: dict[int, dict[str, float]] = {}
-    for (group, name), count in kernels.groupby(["group", "type"]).size().items():
-        found.setdefault(int(group), {})[str(name)] = float(count) / side.attrs["steps"]
+    sizes = kernels.groupby(["group", "type"], as_index=False).size()
+    for group, name, count in zip(*(sizes[column].tolist() for column in ("group", "type", "size")), strict=True):
+        found.setdefault(group, {})[name] = count / side.attrs["steps"]
     return found

@@ -1,8 +1,8 @@
 """The longest common subsequence of two sequences of small numbers, row by row on arrays.
 
 Row i of the table L holds the lengths for a[:i] against every b[:j]:
-L[i, j] = max(L[i-1, j], L[i, j-1], L[i-1, j-1] + (a[i] == b[j])), where the middle term is a running maximum, so a row is
-three array operations. Where the table would be large the sequences are halved (Hirschberg), which doubles the time
+L[i, j] = max(L[i-1, j], L[i, j-1], L[i-1, j-1] + (a[i] == b[j])), where the middle term is a running maximum, so a row
+is three array operations. Where the table would be large the sequences are halved (Hirschberg), which doubles the time
 and needs two rows.
 """
 
@@ -14,8 +14,8 @@ import numpy as np
 
 from npu_advisor.base.intervals import Ints
 
-# Cells of a table that is kept whole, 4 bytes each.
-_KEPT_CELLS = 4_000_000
+# Cells of a table that is kept whole, 8 bytes each.
+_KEPT_CELLS = 2_000_000
 
 
 class Pairs(NamedTuple):
@@ -64,7 +64,7 @@ def _next_row(row: Ints, element: int, b: Ints, into: Ints) -> None:
 
 
 def _last_row(a: Ints, b: Ints) -> Ints:
-    row, spare = (np.zeros(len(b) + 1, dtype=np.int32) for _ in range(2))
+    row, spare = (np.zeros(len(b) + 1, dtype=np.int64) for _ in range(2))
     for element in a.tolist():
         spare[0] = 0
         _next_row(row, element, b, spare)
@@ -74,7 +74,7 @@ def _last_row(a: Ints, b: Ints) -> Ints:
 
 def _walked(a: Ints, b: Ints) -> Pairs:
     """The pairs from the whole table, walked back from its end."""
-    table = np.zeros((len(a) + 1, len(b) + 1), dtype=np.int32)
+    table = np.zeros((len(a) + 1, len(b) + 1), dtype=np.int64)
     for row, element in enumerate(a.tolist()):
         _next_row(table[row], element, b, table[row + 1])
     found: list[tuple[int, int]] = []

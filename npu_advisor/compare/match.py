@@ -99,9 +99,7 @@ class Matching:
     def _tokens(self, calls: Calls, rows: Ints) -> tuple[Ints, Ints]:
         """Numbers of the kinds, and of the names, of calls; equal on both sides where these are equal."""
         kinds = np.array([self._kinds.setdefault(kind, len(self._kinds)) for kind in calls.kinds], dtype=np.int64)
-        names = np.array(
-            [self._names.setdefault(kind.name, len(self._names)) for kind in calls.kinds], dtype=np.int64
-        )
+        names = np.array([self._names.setdefault(kind.name, len(self._names)) for kind in calls.kinds], dtype=np.int64)
         return kinds[calls.kind[rows]], names[calls.kind[rows]]
 
     def _pairs(self, first: Recording, step: int, second: Recording, other_step: int) -> list[tuple[int, int]]:
@@ -109,7 +107,10 @@ class Matching:
         by_kind = first.calls.shaped and second.calls.shaped
         for role in ROLES:
             one, other = first.calls.in_step(step, role), second.calls.in_step(other_step, role)
-            (kinds, names), (other_kinds, other_names) = self._tokens(first.calls, one), self._tokens(second.calls, other)
+            (kinds, names), (other_kinds, other_names) = (
+                self._tokens(first.calls, one),
+                self._tokens(second.calls, other),
+            )
             pairs = _aligned((kinds, other_kinds), (names, other_names)) if by_kind else common(names, other_names)
             found += zip(one[pairs.a].tolist(), other[pairs.b].tolist(), strict=True)
         return found
@@ -142,7 +143,9 @@ class Matching:
         first = recordings[0]
         usual = first.usual_step
         for call in np.flatnonzero((first.calls.step == usual) & (first.group < 0)).tolist():
-            first.group[call] = self._alone(side, first.calls.source_of(call), first.calls.kinds[first.calls.kind[call]])
+            first.group[call] = self._alone(
+                side, first.calls.source_of(call), first.calls.kinds[first.calls.kind[call]]
+            )
         for recording in recordings:
             for step in recording.steps:
                 if recording is not first or step != usual:
@@ -164,7 +167,8 @@ class Matching:
 def _rest(recording: Recording, taken: Iterable[int]) -> list[int]:
     """The calls of the usual step that have no partner."""
     calls = np.flatnonzero(recording.calls.step == recording.usual_step)
-    return calls[~np.isin(calls, list(taken))].tolist()
+    rest: list[int] = calls[~np.isin(calls, list(taken))].tolist()
+    return rest
 
 
 def _aligned(kinds: tuple[Ints, Ints], names: tuple[Ints, Ints]) -> Pairs:

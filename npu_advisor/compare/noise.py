@@ -47,18 +47,23 @@ def judge(base: Sequence[float], new: Sequence[float], floor: float = RUN_FLOOR,
     )
 
 
-def change(key: str, base: float | None, new: float | None, judgement: Judgement | None = None) -> Change:
-    """A figure on both sides."""
-    known = base is not None and new is not None and isfinite(base) and isfinite(new)
-    difference = new - base if known and base is not None and new is not None else None
-    share = difference / base if difference is not None and base else None
-    return Change(key=key, base=base, new=new, change=difference, share=share, judgement=judgement)
+Two = Sequence[float | None]
 
 
-def judged(key: str, base: Sequence[float], new: Sequence[float], floor: float = RUN_FLOOR) -> Change:
-    """The means of a figure over the steps of both sides, with the verdict on their difference."""
+def change(key: str, sides: Two, judgement: Judgement | None = None) -> Change:
+    """A figure on both sides (base, new)."""
+    base, new = sides
+    if base is None or new is None or not isfinite(base) or not isfinite(new):
+        return Change(key=key, base=base, new=new, change=None, judgement=judgement)
+    share = (new - base) / base if base else None
+    return Change(key=key, base=base, new=new, change=new - base, share=share, judgement=judgement)
+
+
+def judged(key: str, sides: Sequence[Sequence[float]], floor: float = RUN_FLOOR) -> Change:
+    """The means of a figure over the steps of both sides (base, new), with the verdict on their difference."""
+    base, new = sides
     verdict = judge(base, new, floor) if len(base) and len(new) else None
-    return change(key, _mean(base), _mean(new), verdict)
+    return change(key, (_mean(base), _mean(new)), verdict)
 
 
 def _mean(values: Sequence[float]) -> float | None:

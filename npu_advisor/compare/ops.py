@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from npu_advisor.compare.match import Group, Site
 from npu_advisor.compare.noise import change
-from npu_advisor.compare.tally import Tally
+from npu_advisor.compare.tally import Key, Tally
 from npu_advisor.comparison import OpChange
 from npu_advisor.findings import Location
 
@@ -31,8 +31,13 @@ def op_changes(base: Counted, new: Counted, groups: list[Group], places: PlacePa
     return sorted(rows, key=lambda row: (-abs(row[1].path_us.change or 0.0), -abs(row[1].kernel_us.change or 0.0)))
 
 
-_Figures = dict[str, dict[tuple[object, ...], float]]
-_COUNTED = (("calls", "call", "count"), ("kernels", "kernel", "count"), ("kernel_us", "kernel", "us"), ("host_us", "call", "us"))
+_Figures = dict[str, dict[Key, float]]
+_COUNTED = (
+    ("calls", "call", "count"),
+    ("kernels", "kernel", "count"),
+    ("kernel_us", "kernel", "us"),
+    ("host_us", "call", "us"),
+)
 
 
 def _figures(work: Tally) -> _Figures:
@@ -44,12 +49,12 @@ def _figures(work: Tally) -> _Figures:
 def _row(
     number: int,
     group: Group,
-    figures: list[tuple[_Figures, dict[tuple[object, ...], float]]],
+    figures: list[tuple[_Figures, dict[Key, float]]],
     types: tuple[dict[int, dict[str, float]], dict[int, dict[str, float]]],
     places: PlacePair,
 ) -> OpChange:
     shown = {
-        key: change(key, *(figure[key].get((part, number), 0.0) for figure, _ in figures)) for key, part, _ in _COUNTED
+        key: change(key, [figure[key].get((part, number), 0.0) for figure, _ in figures]) for key, part, _ in _COUNTED
     }
     launched = [side.get(number, {}) for side in types]
     base, new = places(group.site)
@@ -61,7 +66,7 @@ def _row(
         new_shapes=group.new.shapes if group.new else None,
         base_location=base,
         new_location=new,
-        path_us=change("path_us", *(holding.get((number,), 0.0) for _, holding in figures)),
+        path_us=change("path_us", [holding.get((number,), 0.0) for _, holding in figures]),
         only_base_kernels={name: count for name, count in launched[0].items() if name not in launched[1]},
         only_new_kernels={name: count for name, count in launched[1].items() if name not in launched[0]},
         **shown,

@@ -42,8 +42,11 @@ def compare_runs(base: Sequence[Run], new: Sequence[Run], roots: Roots) -> RankP
     counted = _Counted(base, new)
     lines = _Lines(roots)
     kernels = [used(side) for side in counted.recordings]
-    both = [Counted(*columns, types_by_group(side)) for *columns, side in zip(counted.work, counted.holding, kernels, strict=True)]
-    ops = op_changes(both[0], both[1], counted.matching.groups, lines.pair)
+    base_ops, new_ops = (
+        Counted(work, holding, types_by_group(side))
+        for work, holding, side in zip(counted.work, counted.holding, kernels, strict=True)
+    )
+    ops = op_changes(base_ops, new_ops, counted.matching.groups, lines.pair)
     shown = [row for _, row in ops if row.calls.base or row.calls.new]
     calls = [sum(getattr(row.calls, side) or 0.0 for row in shown) for side in ("base", "new")]
     matched = [row for row in shown if row.status in ("matched", "reshaped")]
@@ -56,7 +59,7 @@ def compare_runs(base: Sequence[Run], new: Sequence[Run], roots: Roots) -> RankP
         new_steps=_numbers(counted.recordings[1]),
         base_runs=len(base),
         new_runs=len(new),
-        step=judged("step_us", *counted.steps, 0.0 if min(len(base), len(new)) > 1 else RUN_FLOOR),
+        step=judged("step_us", counted.steps, 0.0 if min(len(base), len(new)) > 1 else RUN_FLOOR),
         ledger=_ledger(counted.ledger),
         extra=_extra(counted.recordings),
         attribution=_attribution(counted, lines, ops),
@@ -65,8 +68,8 @@ def compare_runs(base: Sequence[Run], new: Sequence[Run], roots: Roots) -> RankP
         base_only_calls=round(calls[0] - common),
         new_only_calls=round(calls[1] - common),
         host_us_per_call=_per_call(matched),
-        classes=classes(*kernels),
-        one_sided=one_sided(*kernels, lines.of, devices[0] == devices[1]),
+        classes=classes(kernels[0], kernels[1]),
+        one_sided=one_sided(kernels[0], kernels[1], lines.of, devices[0] == devices[1]),
     )
 
 
@@ -122,11 +125,18 @@ def _recording(profile: Profile) -> Recording:
 
 def _work(recording: Recording) -> list[pieces.Pieces]:
     calls, ops = recording.calls, recording.profile.table("ops")
-    return [*pieces.work(recording.profile), pieces.Pieces("call", "ops", calls.row, calls.step, ops["dur_ns"][calls.row])]
+    return [
+        *pieces.work(recording.profile),
+        pieces.Pieces("call", "ops", calls.row, calls.step, ops["dur_ns"][calls.row]),
+    ]
 
 
 def _durations(recordings: Sequence[Recording]) -> list[float]:
-    return [float(us) for each in recordings for us in each.profile.table("steps")["dur_us"][each.steps]]
+    return _per_step(recordings, "dur_us")
+
+
+def _per_step(recordings: Sequence[Recording], column: str) -> list[float]:
+    return [float(us) for each in recordings for us in each.profile.table("steps")[column][each.steps]]
 
 
 def _numbers(recordings: Sequence[Recording]) -> list[int | None]:
@@ -138,7 +148,7 @@ def _ledger(tallies: Sequence[Tally]) -> list[Change]:
     """The parts of the step that either side has."""
     sides = [tally.by("part") for tally in tallies]
     return [
-        judged(part, *(samples(side, (part,), tally.samples) for side, tally in zip(sides, tallies, strict=True)))
+        judged(part, [samples(side, (part,), tally.samples) for side, tally in zip(sides, tallies, strict=True)])
         for part in LEDGER
         if any(sum(side.get((part,), [])) for side in sides)
     ]
@@ -146,25 +156,22 @@ def _ledger(tallies: Sequence[Tally]) -> list[Change]:
 
 def _extra(recordings: Sequence[Sequence[Recording]]) -> list[Change]:
     """Figures beside the ledger: idle time before the first device task, communication in all, peaks of memory."""
-    found = []
-    for key in ("prepare_us", "comm_us"):
-        sides = [[float(us) for one in side for us in one.profile.table("steps")[key][one.steps]] for side in recordings]
-        found.append(judged(key, *sides))
+    found = [judged(key, [_per_step(side, key) for side in recordings]) for key in ("prepare_us", "comm_us")]
     for key in ("allocated", "reserved"):
         peaks = [[memory_peak(one.profile, f"{key}_bytes") for one in side] for side in recordings]
         highest = [max((peak.size_bytes for peak in side if peak), default=None) for side in peaks]
-        found.append(change(f"peak_{key}_bytes", *highest))
+        found.append(change(f"peak_{key}_bytes", highest))
     return found
 
 
 def _per_call(rows: Sequence[OpChange]) -> Change:
     """The mean time that a matched call takes on the host."""
-    sides = []
+    sides: list[float | None] = []
     for side in ("base", "new"):
         count = sum(getattr(row.calls, side) or 0.0 for row in rows)
         time = sum(getattr(row.host_us, side) or 0.0 for row in rows)
         sides.append(time / count if count else None)
-    return change("host_us_per_call", *sides)
+    return change("host_us_per_call", sides)
 
 
 def _attribution(counted: _Counted, lines: _Lines, ops: Sequence[tuple[Group, OpChange]]) -> Attribution:
@@ -184,9 +191,7 @@ def _attribution(counted: _Counted, lines: _Lines, ops: Sequence[tuple[Group, Op
     )
 
 
-def _cause(
-    cause: PlaceChange, total: float, place: Place, lines: _Lines, ops: dict[Place, list[OpChange]]
-) -> Cause:
+def _cause(cause: PlaceChange, total: float, place: Place, lines: _Lines, ops: dict[Place, list[OpChange]]) -> Cause:
     base, new = lines.pair(place.site)
     return Cause(
         base_location=base,

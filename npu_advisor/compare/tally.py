@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,10 +12,10 @@ from npu_advisor.base.intervals import Ints
 from npu_advisor.compare.calls import Kind
 from npu_advisor.compare.match import NOWHERE, Group, Matching, Recording, Site
 from npu_advisor.compare.pieces import Pieces
-from npu_advisor.model.schema import SCHEMA
 from npu_advisor.model.table import Table
 
 US = 1000.0
+Key = tuple[Any, ...]
 Cut = Callable[[Recording], Iterable[Pieces]]
 # What names a row of a table that no call is known to have asked for.
 _TYPED = {"kernels": "type", "comms": "type", "exposed": "type"}
@@ -95,18 +95,20 @@ class Tally:
         whole = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*keys, "us"])
         self.rows = whole.groupby(keys, as_index=False, sort=False).agg(us=("us", "sum"), count=("us", "size"))
 
-    def by(self, *keys: str, value: str = "us") -> dict[tuple[object, ...], list[float]]:
+    def by(self, *keys: str, value: str = "us") -> dict[Key, list[float]]:
         """``value`` per step, one list of samples (0 where a step has none) for every combination of ``keys``."""
-        found: dict[tuple[object, ...], list[float]] = {}
-        summed = self.rows.groupby([*keys, "sample"], sort=False)[value].sum()
-        for (*key, sample), amount in summed.items():
+        found: dict[Key, list[float]] = {}
+        summed = self.rows.groupby([*keys, "sample"], as_index=False, sort=False)[value].sum()
+        columns = [summed[name].tolist() for name in (*keys, "sample", value)]
+        for *key, sample, amount in zip(*columns, strict=True):
             found.setdefault(tuple(key), [0.0] * self.samples)[sample] = float(amount)
         return found
 
-    def mean(self, *keys: str, value: str = "us") -> dict[tuple[object, ...], float]:
+    def mean(self, *keys: str, value: str = "us") -> dict[Key, float]:
         """The mean of ``value`` over the steps."""
-        summed = self.rows.groupby(list(keys), sort=False)[value].sum() / max(self.samples, 1)
-        return {key if isinstance(key, tuple) else (key,): float(amount) for key, amount in summed.items()}
+        summed = self.rows.groupby(list(keys), as_index=False, sort=False)[value].sum()
+        columns = [summed[name].tolist() for name in (*keys, value)]
+        return {tuple(key): float(amount) / max(self.samples, 1) for *key, amount in zip(*columns, strict=True)}
 
 
 def place_of(group: Group) -> Place:
@@ -115,6 +117,6 @@ def place_of(group: Group) -> Place:
     return Place(group.site) if group.site != NOWHERE or kind is None else Place(NOWHERE, kind.name)
 
 
-def samples(found: dict[tuple[object, ...], list[float]], key: tuple[object, ...], count: int) -> Sequence[float]:
+def samples(found: dict[Key, list[float]], key: Key, count: int) -> Sequence[float]:
     """The samples under ``key``, zeros where there are none."""
     return found.get(key) or [0.0] * count
