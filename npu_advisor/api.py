@@ -108,11 +108,11 @@ def analyze(
     """
     loaded = _rules(rules, params, select, ignore)
     inputs = _Inputs(path, loaded, tuple(source_root), tuple(ranks), tuple(steps))
-    return _report(inputs, inputs.read(progress), whole=not (select or ignore))
+    return _report(inputs, inputs.read(progress), whole=not (select or ignore), fixes=fixes)
 
 
-def _report(inputs: _Inputs, session: _Session, *, whole: bool) -> Analysis:
-    """The report on what was read; ``whole`` when no rule was left out."""
+def _report(inputs: _Inputs, session: _Session, *, whole: bool, fixes: bool) -> Analysis:
+    """The report on what was read; ``whole`` when no rule was left out, ``fixes`` to look for changes to the code."""
     results, roots = session.results, session.roots
     profiles = [profile for profile, _ in results]
     kept, set_aside = split(results, roots)
@@ -267,7 +267,7 @@ def _both_sides(
     for path, kept in zip((base, new), only, strict=True):
         inputs = _Inputs(path, rules, source_root, kept.ranks, kept.steps)
         session = inputs.read(progress)
-        made.append(Analysed(_report(inputs, session, whole=False), session.results, session.roots))
+        made.append(Analysed(_report(inputs, session, whole=False, fixes=False), session.results, session.roots))
     return made[0], made[1]
 
 
