@@ -9,7 +9,7 @@ aligned to the one that stands for their side.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,6 +19,10 @@ from npu_advisor.base.intervals import Ints
 from npu_advisor.compare.calls import ROLES, Calls, Kind
 from npu_advisor.compare.lcs import Pairs, common
 from npu_advisor.model.profile import Profile
+
+
+# Sides that share this part of the shorter one's calls, shapes included, are the same program.
+_ALIKE = 0.5
 
 
 class Site(NamedTuple):
@@ -81,6 +85,7 @@ class Matching:
             self._put(first, second, one, other)
         for side, recordings in enumerate(self.sides):
             self._spread(side, recordings)
+        self._occasional()
 
     def site_of(self, source: str | None, side: int) -> Site:
         """Where a line of one side is on both."""
@@ -119,15 +124,11 @@ class Matching:
         """Calls without a partner that have one of their own kind, at their own line, elsewhere in the step."""
         waiting: dict[tuple[Site, Kind], list[int]] = defaultdict(list)
         for call in _rest(first, (one for one, _ in pairs)):
-            source = first.calls.source_of(call)
-            if source is not None:
-                waiting[self.site_of(source, 0), first.calls.kinds[first.calls.kind[call]]].append(call)
-        found = []
-        for call in _rest(second, (other for _, other in pairs)):
-            kind = second.calls.kinds[second.calls.kind[call]]
-            if partners := waiting.get((self.site_of(second.calls.source_of(call), 1), kind)):
-                found.append((partners.pop(0), call))
-        return found
+            if first.calls.source_of(call) is not None:
+                waiting[self._identity(0, first, call)].append(call)
+        rest = _rest(second, (other for _, other in pairs))
+        asked = [(waiting.get(self._identity(1, second, call)), call) for call in rest]
+        return [(partners.pop(0), call) for partners, call in asked if partners]
 
     def _put(self, first: Recording, second: Recording, one: int, other: int) -> None:
         kinds = first.calls.kinds[first.calls.kind[one]], second.calls.kinds[second.calls.kind[other]]
@@ -139,23 +140,40 @@ class Matching:
             self._known.setdefault((side, sources[side], kinds[side]), number)
 
     def _spread(self, side: int, recordings: Sequence[Recording]) -> None:
-        """Give the calls of every step of a side their groups."""
+        """Give the calls of every step of a side the groups of the calls of its usual step that they are."""
         first = recordings[0]
         usual = first.usual_step
         for call in np.flatnonzero((first.calls.step == usual) & (first.group < 0)).tolist():
-            first.group[call] = self._alone(
-                side, first.calls.source_of(call), first.calls.kinds[first.calls.kind[call]]
-            )
+            kind = first.calls.kinds[first.calls.kind[call]]
+            first.group[call] = self._alone(side, first.calls.source_of(call), kind)
         for recording in recordings:
             for step in recording.steps:
                 if recording is not first or step != usual:
                     for one, other in self._pairs(first, usual, recording, step):
                         recording.group[other] = first.group[one]
-            for call in np.flatnonzero(recording.group < 0).tolist():
-                kind = recording.calls.kinds[recording.calls.kind[call]]
-                source = recording.calls.source_of(call)
-                known = self._known.get((side, source, kind))
-                recording.group[call] = self._alone(side, source, kind) if known is None else known
+
+    def _occasional(self) -> None:
+        """Groups for the calls that the usual steps have not: such as what is logged every tenth step."""
+        both: list[set[tuple[Site, Kind]]] = [set(), set()]
+        for side, recording, call in self._left():
+            both[side].add(self._identity(side, recording, call))
+        for side, recording, call in self._left():
+            source, kind = recording.calls.source_of(call), recording.calls.kinds[recording.calls.kind[call]]
+            known = self._known.get((side, source, kind))
+            if known is None and (found := self._identity(side, recording, call)) in both[0] & both[1]:
+                known = self.add(Group(found[0], kind, kind))
+            recording.group[call] = self._alone(side, source, kind) if known is None else known
+
+    def _left(self) -> Iterator[tuple[int, Recording, int]]:
+        for side, recordings in enumerate(self.sides):
+            for recording in recordings:
+                left = np.isin(recording.calls.step, recording.steps) & (recording.group < 0)
+                for call in np.flatnonzero(left).tolist():
+                    yield side, recording, call
+
+    def _identity(self, side: int, recording: Recording, call: int) -> tuple[Site, Kind]:
+        site = self.site_of(recording.calls.source_of(call), side)
+        return site, recording.calls.kinds[recording.calls.kind[call]]
 
     def _alone(self, side: int, source: str | None, kind: Kind) -> int:
         site = self.site_of(source, side)
@@ -184,7 +202,12 @@ def _aligned(kinds: tuple[Ints, Ints], names: tuple[Ints, Ints]) -> Pairs:
         more_b.append(inner.b + low_b)
     a, b = np.concatenate(more_a), np.concatenate(more_b)
     order = np.argsort(a, kind="stable")
-    return Pairs(a[order], b[order])
+    found = Pairs(a[order], b[order])
+    if len(pairs.a) >= _ALIKE * min(len(kinds[0]), len(kinds[1])):
+        return found
+    # Little has the same shapes: what happens to have them would tear apart what belongs together by its order.
+    by_name = common(*names)
+    return by_name if len(by_name.a) > len(found.a) else found
 
 
 def _lines(base: Calls, new: Calls, pairs: list[tuple[int, int]]) -> tuple[dict[str, str], dict[str, str]]:

@@ -33,7 +33,8 @@ class Analysed:
 def compare(base: Analysed, new: Analysed) -> Comparison:
     """What changed from ``base`` to ``new``.
 
-    Ranks are paired by number, in order where no number is on both sides. Profiles of one rank are runs of it.
+    Ranks are paired by number; where no number is on both sides in order, a single rank with the first of the others.
+    Profiles of one rank are runs of it.
     ConfigError where the sides have no ranks that could be paired, ProfileError where a side has no step.
     """
     sides = [_by_rank(side) for side in (base, new)]
@@ -93,6 +94,8 @@ def _paired(base: dict[int, list[Run]], new: dict[int, list[Run]]) -> list[tuple
     common = sorted(base.keys() & new.keys())
     if common:
         return [(base[rank], new[rank]) for rank in common]
+    if 1 in (len(base), len(new)):
+        return [(base[min(base)], new[min(new)])]
     if len(base) != len(new):
         ranks = [", ".join(map(str, sorted(side))) for side in (base, new)]
         raise ConfigError(say("compare.no_pair", base=ranks[0], new=ranks[1]), None, say("compare.no_pair_do"))
