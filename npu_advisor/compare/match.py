@@ -20,7 +20,6 @@ from npu_advisor.compare.calls import ROLES, Calls, Kind
 from npu_advisor.compare.lcs import Pairs, common
 from npu_advisor.model.profile import Profile
 
-
 # Sides that share this part of the shorter one's calls, shapes included, are the same program.
 _ALIKE = 0.5
 
