@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from pydantic import PrivateAttr
@@ -16,6 +16,11 @@ from pydantic import PrivateAttr
 from npu_advisor import __version__
 from npu_advisor.base.errors import ConfigError, ProfileError, RuleError
 from npu_advisor.base.messages import say
+from npu_advisor.compare.sides import Analysed
+from npu_advisor.compare.sides import compare as compare_sides
+from npu_advisor.compare.verify import accuracy, append
+from npu_advisor.compare.verify import verify as verify_sides
+from npu_advisor.comparison import Comparison, Verification
 from npu_advisor.derive import derive, introduce, tell_chip
 from npu_advisor.engine import summary
 from npu_advisor.engine.editing import EditPlan, parse_edits
@@ -49,7 +54,30 @@ Progress = Callable[[int, int], None]
 # Names the chip where the recording does not, as Ascend910B2.
 CHIP = "NPU_ADVISOR_CHIP"
 
-__all__ = ["Analysis", "analyze", "finish", "listing", "load_profile", "load_profiles", "load_rules", "whatif"]
+__all__ = [
+    "Analysis",
+    "Only",
+    "analyze",
+    "compare",
+    "finish",
+    "listing",
+    "load_profile",
+    "load_profiles",
+    "load_rules",
+    "recorded",
+    "verify",
+    "whatif",
+]
+
+
+class Only(NamedTuple):
+    """The ranks and steps (numbers) of a path to look at; all of them where none is named."""
+
+    ranks: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
+
+
+ALL = Only()
 
 
 class Analysis(Report):
@@ -120,6 +148,11 @@ def analyze(
     session = inputs.read(progress)
     if keep:
         inputs.kept = session
+    return _report(inputs, session, whole=not (select or ignore), fixes=fixes)
+
+
+def _report(inputs: _Inputs, session: _Session, *, whole: bool, fixes: bool) -> Analysis:
+    """The report on what was read; ``whole`` when no rule was left out, ``fixes`` to look for changes to the code."""
     results, roots = session.results, session.roots
     profiles = [profile for profile, _ in results]
     set_aside, priced = split(results, roots)[1], session.priced
@@ -139,13 +172,61 @@ def analyze(
         findings=with_fixes(priced.findings) if fixes else priced.findings,
         suppressed=suppressed(price(set_aside, roots, session.runs).findings) if set_aside else [],
         # Rules that were left out might blame what looks harmless.
-        not_the_cause=[] if select or ignore else summary.not_the_cause(profiles, priced, roots),
+        not_the_cause=summary.not_the_cause(profiles, priced, roots) if whole else [],
         rules=summary.outcomes([outcomes for _, outcomes in results]),
         diagnostics=[remark for profile in profiles for remark in summary.remarks(profile)],
         profiler_call=summary.profiler_call(results),
     )
     report._inputs = inputs
     return report
+
+
+def compare(
+    base: Paths,
+    new: Paths,
+    *,
+    rules: Sequence[str | Path] = (),
+    params: Mapping[str, Mapping[str, Any]] | None = None,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    source_root: Sequence[str] = (),
+    base_only: Only = ALL,
+    new_only: Only = ALL,
+    progress: Progress | None = None,
+) -> Comparison:
+    """What changed from ``base`` to ``new``, whatever form and device each is of; other options as in :func:`analyze`.
+
+    ``base_only`` and ``new_only`` keep some ranks and steps of a side, so that ranks or steps of one profile can be
+    compared. Several profiles of one rank under a path are runs of it: their steps together are the side's sample.
+    """
+    loaded = _rules(rules, params, select, ignore)
+    sides = _both_sides(base, new, loaded, tuple(source_root), (base_only, new_only), progress)
+    return compare_sides(*sides)
+
+
+def verify(
+    base: Paths,
+    new: Paths,
+    *,
+    rules: Sequence[str | Path] = (),
+    params: Mapping[str, Mapping[str, Any]] | None = None,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    source_root: Sequence[str] = (),
+    base_only: Only = ALL,
+    new_only: Only = ALL,
+    progress: Progress | None = None,
+) -> Verification:
+    """What was fixed between ``base`` and ``new``: the saving that was predicted, and the one that came; options as in
+    :func:`compare`."""
+    loaded = _rules(rules, params, select, ignore)
+    sides = _both_sides(base, new, loaded, tuple(source_root), (base_only, new_only), progress)
+    return verify_sides(*sides)
+
+
+def recorded(found: Verification, ledger: str | Path) -> Verification:
+    """``found`` appended to the ledger file, with the accuracy of everything that the file holds then."""
+    return found.model_copy(update={"record": accuracy(append(Path(ledger), found.verified))})
 
 
 def whatif(
@@ -250,6 +331,23 @@ class _Inputs:
             results=[(profile, run_rules(self.rules, profile)) for profile in profiles],
             roots=Roots.of(self.source_root),
         )
+
+
+def _both_sides(
+    base: Paths,
+    new: Paths,
+    rules: list[Rule],
+    source_root: tuple[str, ...],
+    only: tuple[Only, Only],
+    progress: Progress | None,
+) -> tuple[Analysed, Analysed]:
+    """Both sides read and analysed."""
+    made = []
+    for path, kept in zip((base, new), only, strict=True):
+        inputs = _Inputs(path, rules, source_root, kept.ranks, kept.steps)
+        session = inputs.read(progress)
+        made.append(Analysed(_report(inputs, session, whole=False, fixes=False), session.results, session.roots))
+    return made[0], made[1]
 
 
 def _rules(

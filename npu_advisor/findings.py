@@ -361,6 +361,26 @@ class Remark(_Model):
     message: Text
 
 
+class BudgetResult(_Model):
+    """One budget against one rank (null: all): its value, the most it may be, and what it is over that.
+
+    ``unit`` is us, share, bytes or empty (a count). ``baseline`` is the earlier value where the budget is of a
+    regression. ``not_checked`` where the value, or the baseline, is unknown (``reason``).
+    """
+
+    metric: str
+    unit: Literal["us", "share", "bytes", ""]
+    level: Literal["error", "warning"]
+    rank: int | None
+    step: int | None
+    outcome: Literal["kept", "violated", "not_checked"]
+    value: float | None
+    limit: float | None
+    baseline: float | None
+    over: float | None
+    reason: Text | None = None
+
+
 class Report(_Model):
     """Everything one run has to say. Findings are in order of worth."""
 
@@ -379,6 +399,7 @@ class Report(_Model):
     rules: list[Outcome] = Field(default_factory=list)
     diagnostics: list[Remark] = Field(default_factory=list)
     profiler_call: str | None = None
+    budgets: list[BudgetResult] = Field(default_factory=list)
 
     _views: Views | None = PrivateAttr(None)
 

@@ -11,6 +11,8 @@ from npu_advisor.base.errors import ConfigError, ProfileError
 from npu_advisor.base.lang import Lang, choose_language
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Severity
+from npu_advisor.budgets import check, violated
+from npu_advisor.cli.budget import chosen_budgets
 from npu_advisor.cli.choices import LANGUAGES, SEVERITIES, choice
 from npu_advisor.cli.formats import DATA, FORMATS, VIEWED, targets, write
 from npu_advisor.cli.merge import trace_of
@@ -42,6 +44,7 @@ class Request:
     show_all: bool = False
     fail_on: str | None = None
     baseline: str | None = None
+    budget: str | None = None
     strict: bool = False
     parse: bool = False
     merge: bool = False
@@ -68,6 +71,7 @@ def run(request: Request) -> int:
     request.check()
     lang = choose_language(request.lang, os.environ)
     baseline = read_baseline(request.baseline) if request.baseline else None
+    budgets = chosen_budgets(request.budget)
     trace = trace_of(request.paths[0], request.ranks) if request.merge else None
     try:
         report = _analyzed(request, lang)
@@ -84,6 +88,7 @@ def run(request: Request) -> int:
             report,
         )
         return UNREADABLE
+    report = report.model_copy(update={"budgets": check(budgets, report, baseline)})
     for form, path in targets(request.form, request.outputs):
         write(report, form, path, lang, show_all=request.show_all, baseline=baseline, merge_with=trace)
     return exit_code(report, request.fail_on, request.strict)
@@ -152,12 +157,15 @@ def read_baseline(path: str) -> Report:
 
 
 def exit_code(report: Report, fail_on: str | None, strict: bool) -> int:
-    """0 fine; with ``strict`` 3 when part could not be read and 2 when a rule failed; 1 from ``fail_on`` upwards."""
+    """0 fine; with ``strict`` 3 when part could not be read and 2 when a rule failed; 1 for a violated budget
+    and from ``fail_on`` upwards."""
     if strict and is_damaged(report):
         return UNREADABLE
     if strict and any(rule.outcome == "failed" for rule in report.rules):
         return BAD_RULE
     worst = report.worst()
+    if violated(report.budgets):
+        return FOUND
     if fail_on is not None and worst is not None and worst.order <= Severity(fail_on).order:
         return FOUND
     return FINE

@@ -1,5 +1,5 @@
-"""The command line: ``npu-advisor PATH...`` analyses; ``fix``, ``lsp``, ``rules``, ``schema``, ``watch`` and
-``whatif`` are commands of their own.
+"""The command line: ``npu-advisor PATH...`` analyses; ``compare``, ``fix``, ``lsp``, ``rules``, ``schema``, ``verify``,
+``watch`` and ``whatif`` are commands of their own.
 
 Everything heavy is imported inside the commands, so that ``--help`` needs neither pandas nor networkx.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -19,8 +19,11 @@ from npu_advisor.base.messages import say
 from npu_advisor.cli.notices import error_text, usage_text
 from npu_advisor.cli.output import note
 
+if TYPE_CHECKING:
+    from npu_advisor.cli.compare import CompareSide, RuleOptions
+
 PROGRAM = "npu-advisor"
-COMMANDS = ("fix", "lsp", "open", "rules", "schema", "show", "watch", "whatif")
+COMMANDS = ("compare", "fix", "lsp", "open", "rules", "schema", "show", "verify", "watch", "whatif")
 INTERRUPTED = 130
 SHOWN = ("kernels", "operators", "memory", "steps", "communication", "timeline")
 KINDS = "terminal|html|json|sarif|markdown|github|trace"
@@ -35,6 +38,15 @@ SourceRoot = Annotated[list[str] | None, typer.Option("--source-root", metavar="
 FailOn = Annotated[str | None, typer.Option("--fail-on", metavar="high|medium|low|info", show_default=False)]
 LangOption = Annotated[str, typer.Option("--lang", metavar="en|zh|auto")]
 
+Output = Annotated[list[str] | None, typer.Option("--output", "-o", metavar="[KIND=]FILE", show_default=False)]
+Base = Annotated[str, typer.Argument(metavar="BASE", show_default=False)]
+New = Annotated[str, typer.Argument(metavar="NEW", show_default=False)]
+Numbers = list[int] | None
+BaseRank = Annotated[Numbers, typer.Option("--base-rank", metavar="N", show_default=False)]
+NewRank = Annotated[Numbers, typer.Option("--new-rank", metavar="N", show_default=False)]
+BaseStep = Annotated[Numbers, typer.Option("--base-step", metavar="N", show_default=False)]
+NewStep = Annotated[Numbers, typer.Option("--new-step", metavar="N", show_default=False)]
+
 analysis = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
 commands = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
 rules_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
@@ -47,9 +59,7 @@ commands.add_typer(schema_app, name="schema")
 def analyze(
     paths: Paths = None,
     form: Annotated[str, typer.Option("--format", "-f", metavar=KINDS)] = "terminal",
-    output: Annotated[
-        list[str] | None, typer.Option("--output", "-o", metavar="[KIND=]FILE", show_default=False)
-    ] = None,
+    output: Output = None,
     lang: LangOption = "auto",
     select: Select = None,
     ignore: Ignore = None,
@@ -60,6 +70,7 @@ def analyze(
     show_all: Annotated[bool, typer.Option("--all", show_default=False)] = False,
     fail_on: FailOn = None,
     baseline: Annotated[str | None, typer.Option("--baseline", metavar="FILE", show_default=False)] = None,
+    budget: Annotated[str | None, typer.Option("--budget", metavar="FILE", show_default=False)] = None,
     strict: Annotated[bool, typer.Option("--strict", show_default=False)] = False,
     parse: Annotated[bool, typer.Option("--parse", show_default=False)] = False,
     merge: Annotated[bool, typer.Option("--merge", show_default=False)] = False,
@@ -89,6 +100,7 @@ def analyze(
             show_all=show_all,
             fail_on=fail_on,
             baseline=baseline,
+            budget=budget,
             strict=strict,
             parse=parse,
             merge=merge,
@@ -278,6 +290,58 @@ def language_server(
     return command.serve(path, source_root or [], rules or [], select or [], ignore or [], lang)
 
 
+@commands.command()
+def compare(
+    base: Base,
+    new: New,
+    form: Annotated[str, typer.Option("--format", "-f", metavar="terminal|json|markdown")] = "terminal",
+    output: Output = None,
+    base_rank: BaseRank = None,
+    new_rank: NewRank = None,
+    base_step: BaseStep = None,
+    new_step: NewStep = None,
+    lang: LangOption = "auto",
+    select: Select = None,
+    ignore: Ignore = None,
+    rules: Rules = None,
+    source_root: SourceRoot = None,
+    show_all: Annotated[bool, typer.Option("--all", show_default=False)] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", show_default=False)] = False,
+) -> int:
+    """Compare two profiles."""
+    from npu_advisor.cli import compare as command
+
+    sides = _sides(base, new, (base_rank, base_step), (new_rank, new_step))
+    shown = command.Shown(form, tuple(output or ()), lang, show_all, quiet)
+    return command.compare(sides, shown, _rule_options(rules, select, ignore, source_root))
+
+
+@commands.command()
+def verify(
+    base: Base,
+    new: New,
+    ledger: Annotated[str | None, typer.Option("--ledger", metavar="FILE", show_default=False)] = None,
+    form: Annotated[str, typer.Option("--format", "-f", metavar="terminal|json")] = "terminal",
+    output: Output = None,
+    base_rank: BaseRank = None,
+    new_rank: NewRank = None,
+    base_step: BaseStep = None,
+    new_step: NewStep = None,
+    lang: LangOption = "auto",
+    select: Select = None,
+    ignore: Ignore = None,
+    rules: Rules = None,
+    source_root: SourceRoot = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", show_default=False)] = False,
+) -> int:
+    """Compare predictions with what came."""
+    from npu_advisor.cli import compare as command
+
+    sides = _sides(base, new, (base_rank, base_step), (new_rank, new_step))
+    shown = command.Shown(form, tuple(output or ()), lang, False, quiet)
+    return command.verify(sides, shown, _rule_options(rules, select, ignore, source_root), ledger)
+
+
 @rules_app.command("list")
 def rules_list(rules: Rules = None, lang: LangOption = "auto") -> int:
     """List the rules."""
@@ -355,6 +419,14 @@ def schema_whatif() -> int:
     return schemas.whatif()
 
 
+@schema_app.command("comparison")
+def schema_comparison() -> int:
+    """Print the JSON Schema of a comparison."""
+    from npu_advisor.cli import schemas
+
+    return schemas.comparison()
+
+
 @schema_app.command("rule")
 def schema_rule() -> int:
     """Print the JSON Schema of a rule file."""
@@ -369,6 +441,26 @@ def schema_tables() -> int:
     from npu_advisor.cli import schemas
 
     return schemas.tables()
+
+
+def _sides(
+    base: str, new: str, of_base: tuple[Numbers, Numbers], of_new: tuple[Numbers, Numbers]
+) -> tuple[CompareSide, CompareSide]:
+    from npu_advisor.cli.compare import CompareSide
+
+    (base_rank, base_step), (new_rank, new_step) = of_base, of_new
+    return (
+        CompareSide(base, tuple(base_rank or ()), tuple(base_step or ())),
+        CompareSide(new, tuple(new_rank or ()), tuple(new_step or ())),
+    )
+
+
+def _rule_options(
+    rules: list[str] | None, select: list[str] | None, ignore: list[str] | None, source_root: list[str] | None
+) -> RuleOptions:
+    from npu_advisor.cli.compare import RuleOptions
+
+    return RuleOptions(tuple(rules or ()), tuple(select or ()), tuple(ignore or ()), tuple(source_root or ()))
 
 
 def _language(option: str) -> Lang:

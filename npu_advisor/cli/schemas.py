@@ -21,6 +21,13 @@ def whatif() -> int:
     return _print(whatif_schema())
 
 
+def comparison() -> int:
+    """Print the JSON Schema of the JSON answer of ``compare``."""
+    from npu_advisor.report.json import comparison_schema
+
+    return _print(comparison_schema())
+
+
 def rule() -> int:
     """Print the JSON Schema of a rule file."""
     from npu_advisor.rules.spec import Rule

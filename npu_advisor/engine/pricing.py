@@ -68,7 +68,7 @@ def price(
 
     ``runs`` is how the profiles are replayed, where that is built already.
     """
-    savings = replayed(results, fingerprint, runs)
+    savings = replayed(results, fingerprint_of, runs)
     per_rank = [
         _joint(_candidates(profile, outcomes, savings, savings.reasons.get(number)))
         for number, (profile, outcomes) in enumerate(results)
@@ -277,7 +277,7 @@ def _finding(candidate: _Candidate, joint_us: float, roots: Roots) -> Finding:
         values=raw.values,
         suggestions=raw.suggestions,
         references=raw.references,
-        fingerprint=fingerprint(raw),
+        fingerprint=fingerprint_of(raw),
     )
 
 
@@ -387,8 +387,8 @@ def _why_no_line(profile: Profile, op: int | None) -> Text:
     return say("location.no_python_origin", op=ops.strings("name")[op])
 
 
-def fingerprint(raw: RawFinding) -> str:
-    """The stable id of a finding: from rule, place and group key; never from times, so that runs can be compared."""
+def fingerprint_of(raw: RawFinding) -> str:
+    """A finding's identity, from rule, place and group key; never from times, so that two runs can be compared."""
     frame = parse_frame(raw.source) if raw.source else None
     place = f"{frame.path}|{frame.function}" if frame else ""
     return hashlib.sha256(f"{raw.rule.id}|{place}|{raw.group_key}".encode()).hexdigest()[:16]

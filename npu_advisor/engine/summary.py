@@ -21,7 +21,8 @@ from npu_advisor.findings import Finding, NotTheCause, Outcome, RankFacts, RankI
 from npu_advisor.graph.replay.path import StepPath
 from npu_advisor.model.profile import Diagnostic, Profile
 
-TOP_KERNELS = 10
+# Budgets look types up here: a list that is cut short cannot say that a type is not there.
+TOP_KERNELS = 100
 
 
 def rank_info(profile: Profile) -> RankInfo:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from npu_advisor.comparison import Comparison, Verification
 from npu_advisor.findings import Report, WhatIf
 from npu_advisor.report.options import Options
 
@@ -34,6 +35,15 @@ def render_json(report: Report, options: Options | None = None) -> str:  # noqa:
 
 def render_whatif(answer: WhatIf) -> str:
     """The answer to a what-if question as strict JSON, by the rules of :func:`render_json`."""
+    return _render(answer)
+
+
+def render_comparison(comparison: Comparison | Verification) -> str:
+    """A comparison, or predictions compared with what came, as strict JSON by the rules of :func:`render_json`."""
+    return _render(comparison)
+
+
+def _render(answer: BaseModel) -> str:
     data = _rounded(answer.model_dump(mode="json"))
     _plain_messages(data)
     return json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
@@ -65,6 +75,19 @@ def report_schema() -> dict[str, Any]:
 def whatif_schema() -> dict[str, Any]:
     """JSON Schema of what :func:`render_whatif` writes."""
     return _schema(WhatIf)
+
+
+def comparison_schema() -> dict[str, Any]:
+    """JSON Schema of what :func:`render_comparison` writes of two profiles."""
+    return _schema(Comparison)
+
+
+def load_comparison(text: str) -> Comparison:
+    """The comparison that :func:`render_comparison` wrote. ValueError when ``text`` is not one."""
+    data = json.loads(text)
+    for remark in data.get("diagnostics", []) if isinstance(data, dict) else []:
+        remark["message"] = remark.pop("message_text", remark.get("message"))
+    return Comparison.model_validate(data)
 
 
 def _schema(written: type[BaseModel]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Basis, Severity
 from npu_advisor.base.units import format_pct, format_us
 from npu_advisor.findings import Finding, JsonValue, Report
+from npu_advisor.report.budget import budget_figure, budget_name, order, outcome_text
 from npu_advisor.report.cards import Places
 from npu_advisor.report.ledger import ledgers
 from npu_advisor.report.options import Options
@@ -34,6 +35,8 @@ def render_markdown(report: Report, options: Options) -> str:
         parts += [_section(found, places, lang) for found in worth]
     if folded := len(report.findings) - len(worth):
         parts.append(say("md.more", n=folded).pick(lang))
+    if report.budgets:
+        parts += [f"### {say('ui.budget.head').pick(lang)}", _budgets(report, lang)]
     if report.not_the_cause:
         parts.append(f"### {say('md.not_cause').pick(lang)}")
         parts.append(
@@ -58,7 +61,7 @@ def evidence_table(found: Finding) -> str:
         return ""
     head = [escape(name) for name in found.evidence.columns]
     rows = [[_cell(value) for value in row] for row in found.evidence.rows]
-    return _grid(head, rows)
+    return grid(head, rows)
 
 
 def suggestion_list(found: Finding, lang: Lang) -> str:
@@ -99,7 +102,17 @@ def _table(findings: list[Finding], places: Places, lang: Lang) -> str:
             amount = f"≤ {amount}"
         share = format_pct(max(0.0, saving.share)) if saving else ""
         rows.append([escape(found.title.pick(lang)), _place(found, places, lang), amount, share])
-    return _grid(head, rows)
+    return grid(head, rows)
+
+
+def _budgets(report: Report, lang: Lang) -> str:
+    head = [say(f"md.budget.{name}").pick(lang) for name in ("metric", "outcome", "value", "limit", "over")]
+    rows = []
+    for each in sorted(report.budgets, key=order):
+        outcome, name = (text.pick(lang) for text in (outcome_text(each), budget_name(each)))
+        figures = [budget_figure(value, each) for value in (each.value, each.limit, each.over)]
+        rows.append([escape(name), f"**{outcome}**" if each.outcome == "violated" else outcome, *figures])
+    return grid(head, rows)
 
 
 def _section(found: Finding, places: Places, lang: Lang) -> str:
@@ -135,6 +148,7 @@ def _cell(value: JsonValue) -> str:
     return escape(text if len(text) <= _CELL_CHARS else text[: _CELL_CHARS - 1] + "…")
 
 
-def _grid(head: list[str], rows: list[list[str]]) -> str:
+def grid(head: list[str], rows: list[list[str]]) -> str:
+    """A markdown table; cells are markdown already."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from npu_advisor.base.terms import Basis, Severity
 from npu_advisor.base.units import format_pct, format_us
 from npu_advisor.findings import Finding, Report
+from npu_advisor.report.budget import add_budgets
 from npu_advisor.report.cards import Places, add_card, saved_range
 from npu_advisor.report.closing import add_footer, add_not_the_cause, add_rules, add_trust
 from npu_advisor.report.ledger import ledgers
@@ -42,6 +43,7 @@ def render_terminal(report: Report, options: Options) -> str:
     scope = _scope(report)
     _add_findings(page, report, places, scope, calm)
     add_not_the_cause(page, report.not_the_cause, places, scope)
+    add_budgets(page, report.budgets)
     add_rules(page, report, fold=calm)
     add_footer(page, report, calm)
     return page.text()

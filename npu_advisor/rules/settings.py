@@ -18,18 +18,20 @@ else:
     import tomli as tomllib
 
 FILE, SECTION = "pyproject.toml", "npu-advisor"
-_KEYS = ("rules", "select", "ignore", "params")
+_KEYS = ("rules", "select", "ignore", "params", "budget")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a project says of its rules; ``rules`` are folders, ``params`` is rule id -> name -> value."""
+    """What a project says of its rules; ``rules`` are folders, ``params`` is rule id -> name -> value, ``budget`` the
+    table of that name as it is written."""
 
     path: Path | None = None
     rules: tuple[Path, ...] = ()
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    budget: Mapping[str, Any] = field(default_factory=dict)
 
 
 def find_settings(start: Path) -> Settings:
@@ -43,6 +45,19 @@ def find_settings(start: Path) -> Settings:
         if section is not None:
             return _settings(path, section)
     return Settings()
+
+
+def read_budget_table(path: Path) -> object:
+    """What stands in a budget file: ``[tool.npu-advisor.budget]`` where it has that, ``[budget]``, or all of it."""
+    try:
+        table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise ConfigError(say("settings.not_toml", path=path, error=error)) from None
+    except OSError as error:
+        raise ConfigError(say("budget.not_read", path=path, reason=error.strerror or error)) from None
+    tool = table.get("tool")
+    section = tool.get(SECTION) if isinstance(tool, dict) else None
+    return (section if isinstance(section, dict) else table).get("budget", table)
 
 
 def _section(path: Path) -> object:
@@ -76,6 +91,7 @@ def _settings(path: Path, section: object) -> Settings:
         select=_texts(path, section, "select"),
         ignore=_texts(path, section, "ignore"),
         params=params,
+        budget=section.get("budget", {}),
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from npu_advisor.base.intervals import Spans, union
 from npu_advisor.base.terms import Text
-from npu_advisor.engine.pricing import fingerprint
+from npu_advisor.engine.pricing import fingerprint_of
 from npu_advisor.engine.run import RawFinding, RuleResult
 from npu_advisor.engine.savings import Trusted
 from npu_advisor.engine.summary import paths_of
@@ -96,7 +96,7 @@ def finding_spans(profile: Profile, outcomes: Sequence[RuleResult], findings: Se
     raws: dict[str, list[RawFinding]] = {}
     for outcome in outcomes:
         for raw in outcome.raw_findings:
-            raws.setdefault(fingerprint(raw), []).append(raw)
+            raws.setdefault(fingerprint_of(raw), []).append(raw)
     made = {}
     for finding in findings:
         alike = raws.get(finding.fingerprint.partition("-")[0], [])

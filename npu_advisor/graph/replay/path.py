@@ -22,7 +22,7 @@ the path goes on from this rank's own arrival: what the other rank did meanwhile
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +48,7 @@ from npu_advisor.graph.replay.build import Graph, RankGraph
 from npu_advisor.graph.replay.gates import Calibrated, held, parents, walk
 from npu_advisor.graph.replay.host import main_thread
 from npu_advisor.graph.replay.tasks import COMM, COPY, KERNEL, OTHER
+from npu_advisor.model.profile import Profile
 
 PARTS = (
     "host",
@@ -72,6 +73,12 @@ _OF_TASK = {KERNEL: _COMPUTE, COPY: _COPY, COMM: _COMMUNICATION}
 _OWN = (HOST, FORK)
 
 
+# Row of ``steps``, and from when until when (ns since the epoch).
+Windows = list[tuple[int, int, int]]
+# Steps less than this share of a step apart follow each other: the loop's own work lies between their marks.
+_NEAR = 0.05
+
+
 class StepPath(NamedTuple):
     """The path of one step (row of ``steps``): disjoint stretches by part, in ns since the epoch."""
 
@@ -94,6 +101,36 @@ def step_paths(graph: Graph, calibrated: Calibrated, waits: Sequence[Spans]) -> 
     ``waits`` is by rank when its collectives waited for other ranks, as far as that was recorded (a union, ns since
     the epoch); what the other ranks of the graph tell is added to it.
     """
+    return _paths(graph, calibrated, waits, _each_step)
+
+
+def run_paths(graph: Graph, calibrated: Calibrated, waits: Sequence[Spans]) -> list[list[StepPath]]:
+    """By rank: the path through each stretch of steps that follow each other; ``step`` is the first one's row.
+
+    A step's own path ends with the step. Where host and device are a step apart, what held the end of one step says
+    nothing of the next one: only the path through all of them counts each cause as often as it held up the run.
+    """
+    return _paths(graph, calibrated, waits, _stretches)
+
+
+def _each_step(profile: Profile) -> Windows:
+    steps = profile.table("steps")
+    return list(zip(range(len(steps)), steps["start_ns"].tolist(), steps["end_ns"].tolist(), strict=True))
+
+
+def _stretches(profile: Profile) -> Windows:
+    found: Windows = []
+    for row, start, end in sorted(_each_step(profile), key=lambda window: window[1]):
+        if found and start - found[-1][2] <= _NEAR * (end - start):
+            found[-1] = (found[-1][0], found[-1][1], end)
+        else:
+            found.append((row, start, end))
+    return found
+
+
+def _paths(
+    graph: Graph, calibrated: Calibrated, waits: Sequence[Spans], windows: Callable[[Profile], Windows]
+) -> list[list[StepPath]]:
     parent = parents(graph, calibrated)
     for rank in graph.ranks:
         joined = np.array(list(rank.transit), dtype=np.int64)
@@ -104,7 +141,7 @@ def step_paths(graph: Graph, calibrated: Calibrated, waits: Sequence[Spans]) -> 
     for number, (rank, told) in enumerate(zip(graph.ranks, waits, strict=True)):
         late = _joined(rank)
         waiting = union(np.concatenate((told.start, late.start)), np.concatenate((told.end, late.end)))
-        found.append(_rank_paths(graph, calibrated, number, parent, waiting))
+        found.append(_rank_paths(graph, calibrated, number, parent, waiting, windows(rank.profile)))
     return found
 
 
@@ -115,16 +152,17 @@ def _joined(rank: RankGraph) -> Spans:
     return union(rank.tasks.start[tasks], rank.tasks.end[tasks] - moving)
 
 
-def _rank_paths(graph: Graph, calibrated: Calibrated, number: int, parent: list[int], waits: Spans) -> list[StepPath]:
+def _rank_paths(
+    graph: Graph, calibrated: Calibrated, number: int, parent: list[int], waits: Spans, windows: Windows
+) -> list[StepPath]:
     rank, rec = graph.ranks[number], calibrated.rec
-    steps = rank.profile.table("steps")
     mine = np.flatnonzero(graph.net.rank == number)
     mine = mine[np.argsort(rec[mine], kind="stable")]
     when = rec[mine]
     tasks, loading = _task_parts(graph, rank), _loading(rank)
     main = rank.host.lanes.get(main_thread(rank.profile), -1)
     found = []
-    for row, (start, end) in enumerate(zip(steps["start_ns"].tolist(), steps["end_ns"].tolist(), strict=True)):
+    for row, start, end in windows:
         low, high = start - graph.origin, end - graph.origin
         last = int(np.searchsorted(when, high, side="right")) - 1
         nodes = mine[:0] if last < 0 else walk(parent, rec, int(mine[last]), low)

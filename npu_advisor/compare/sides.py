@@ -1,0 +1,102 @@
+"""The comparison of two analysed inputs, rank by rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from npu_advisor import __version__
+from npu_advisor.base.errors import ConfigError, ProfileError
+from npu_advisor.base.messages import say
+from npu_advisor.compare.findings import finding_changes
+from npu_advisor.compare.pair import Run, compare_runs
+from npu_advisor.comparison import Comparison
+from npu_advisor.derive.comm import waits_for_others
+from npu_advisor.engine.places import Roots
+from npu_advisor.engine.run import RuleResult
+from npu_advisor.engine.savings import Run as ReplayedRun
+from npu_advisor.engine.savings import replay_runs
+from npu_advisor.findings import Remark, Report, Tool
+from npu_advisor.graph.replay.path import StepPath, run_paths
+from npu_advisor.model.profile import Profile
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """One side: its report, and the profiles with the results of the rules that it was made from."""
+
+    report: Report
+    results: Sequence[tuple[Profile, Sequence[RuleResult]]]
+    roots: Roots
+
+
+def compare(base: Analysed, new: Analysed) -> Comparison:
+    """What changed from ``base`` to ``new``.
+
+    Ranks are paired by number; where no number is on both sides in order, a single rank with the first of the others.
+    Profiles of one rank are runs of it.
+    ConfigError where the sides have no ranks that could be paired, ProfileError where a side has no step.
+    """
+    sides = [_by_rank(side) for side in (base, new)]
+    pairs = [compare_runs(one, other, new.roots) for one, other in _paired(*sides)]
+    devices = [side.results[0][0].info.device_kind for side in (base, new)]
+    return Comparison(
+        tool=Tool(version=__version__),
+        base=base.report.profile,
+        new=new.report.profile,
+        base_device=devices[0],
+        new_device=devices[1],
+        pairs=pairs,
+        findings=finding_changes(base.report, new.report),
+        diagnostics=[
+            *base.report.diagnostics,
+            *(each for each in new.report.diagnostics if each not in base.report.diagnostics),
+        ],
+    )
+
+
+def _once(remarks: Sequence[Remark]) -> list[Remark]:
+    """Every remark once."""
+    return [each for number, each in enumerate(remarks) if each not in remarks[:number]]
+
+
+def _by_rank(side: Analysed) -> dict[int, list[Run]]:
+    profiles = [profile for profile, _ in side.results]
+    paths = _paths(profiles)
+    found: dict[int, list[Run]] = {}
+    for profile in profiles:
+        if len(profile.table("steps")):
+            found.setdefault(profile.rank, []).append(Run(profile, paths.get(id(profile))))
+    if not found:
+        raise ProfileError(side.report.profile.path, say("error.nothing_recorded", path=side.report.profile.path))
+    return found
+
+
+def _paths(profiles: Sequence[Profile]) -> dict[int, Sequence[StepPath]]:
+    """By profile (``id``): its critical path through the run, where the replay can be trusted."""
+    found: dict[int, Sequence[StepPath]] = {}
+    for run in replay_runs(profiles):
+        if run.reason is None:
+            found.update(_of_run(run))
+    return found
+
+
+def _of_run(run: ReplayedRun) -> dict[int, Sequence[StepPath]]:
+    replayer = run.replayer
+    if replayer is None:
+        return {}
+    waits = [waits_for_others(profile) for profile in replayer.profiles]
+    paths = run_paths(replayer.graph, replayer.calibrated, waits)
+    return {id(profile): path for profile, path in zip(replayer.profiles, paths, strict=True)}
+
+
+def _paired(base: dict[int, list[Run]], new: dict[int, list[Run]]) -> list[tuple[list[Run], list[Run]]]:
+    common = sorted(base.keys() & new.keys())
+    if common:
+        return [(base[rank], new[rank]) for rank in common]
+    if 1 in (len(base), len(new)):
+        return [(base[min(base)], new[min(new)])]
+    if len(base) != len(new):
+        ranks = [", ".join(map(str, sorted(side))) for side in (base, new)]
+        raise ConfigError(say("compare.no_pair", base=ranks[0], new=ranks[1]), None, say("compare.no_pair_do"))
+    return [(base[one], new[other]) for one, other in zip(sorted(base), sorted(new), strict=True)]

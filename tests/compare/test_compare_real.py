@@ -1,0 +1,85 @@
+"""Recorded profiles of NPUs and GPUs against each other."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import pytest
+from places import PROFILES, needs_profiles
+
+from npu_advisor.api import compare
+from npu_advisor.comparison import Comparison
+
+pytestmark = needs_profiles
+
+
+@lru_cache(maxsize=8)
+def _compared(base: str, new: str) -> Comparison:
+    # Findings are not what these tests look at: one rule is quicker than all.
+    return compare(PROFILES / base, PROFILES / new, select=["layout-transdata"])
+
+
+FORWARD = {"aten::conv2d": 5, "aten::max_pool2d": 3, "aten::adaptive_avg_pool2d": 1, "aten::linear": 3}
+
+
+def test_gpu_and_npu_forward_ops_are_matched_pairwise() -> None:
+    found = _compared("gpu-alexnet-a100", "npu-alexnet-text-l1")
+    assert (found.base_device, found.new_device) == ("gpu", "npu")
+    for name, calls in FORWARD.items():
+        mine = [each for each in found.main.ops if each.name == name and each.new_shapes is not None]
+        assert sum(each.calls.new or 0.0 for each in mine) == calls
+        assert {each.status for each in mine} == {"matched"}
+        assert [each.calls.base for each in mine] == [each.calls.new for each in mine]
+        assert all(each.kernels.base and each.kernels.new and each.host_us.base and each.host_us.new for each in mine)
+
+
+def test_conversions_of_the_npu_are_listed_with_their_lines() -> None:
+    only = {
+        (each.side, each.type): each for each in _compared("gpu-alexnet-a100", "npu-alexnet-text-l1").main.one_sided
+    }
+    trans = only["new", "TransData"]
+    assert trans.kernels == 57 and trans.us == pytest.approx(1423.2, abs=0.1)
+    assert [place.line for place in trans.locations] == [354]
+    assert "Conv2D" in trans.ops
+    assert only["new", "Cast"].kernels == 4
+    assert ("base", "nchwToNhwcKernel") in only
+
+
+def test_classes_have_launches_and_time_on_both_sides() -> None:
+    classes = {each.name: each for each in _compared("gpu-alexnet-a100", "npu-alexnet-text-l1").main.classes}
+    assert (classes["conversion"].kernels.base, classes["conversion"].kernels.new) == (12, 66)
+    assert classes["communication"].kernels.new == 4
+    assert "other" not in classes
+
+
+@pytest.mark.parametrize("pair", [("gpu-bert-small-h100", "gpu-vit-h100"), ("gpu-vit-h100", "gpu-qwen1.5-0.5b-h100")])
+def test_gpu_against_gpu(pair: tuple[str, str]) -> None:
+    main = _compared(*pair).main
+    assert main.matched_calls > 40
+    told = main.attribution
+    assert sum(cause.us for cause in told.causes) + told.remainder_us == pytest.approx(told.change_us)
+    assert abs(told.remainder_us) < 0.05 * abs(told.change_us)
+    assert told.causes[0].name is not None and told.causes[0].new_location is None
+
+
+@pytest.mark.parametrize("name", ["npu-alexnet-text-l1", "npu-alexnet-db-l0", "npu-csv-only-2023", "gpu-vit-h100"])
+def test_a_recording_against_itself_shows_nothing(name: str) -> None:
+    for pair in _compared(name, name).pairs:
+        assert pair.step.change == 0.0 and pair.attribution.causes == [] and pair.one_sided == []
+        assert not any(each.path_us.change or each.calls.change or each.kernels.change for each in pair.ops)
+
+
+def test_the_forms_of_one_script_match_in_full() -> None:
+    pair = _compared("npu-alexnet-text-l1", "npu-alexnet-db-l1").main
+    assert (pair.matched_calls, pair.base_only_calls, pair.new_only_calls) == (139, 0, 0)
+    assert not any(each.kernels.change for each in pair.ops)
+    assert pair.step.judgement is not None and pair.step.judgement.verdict == "untested"
+
+
+@pytest.mark.parametrize("name", ["npu-trace-only-2024", "npu-msprof-op-summary-2023", "npu-csv-only-2023"])
+def test_sides_that_know_little_still_add_up(name: str) -> None:
+    pair = _compared(name, "npu-alexnet-text-l1").main
+    told = pair.attribution
+    assert told.basis == ("critical_path" if name == "npu-trace-only-2024" else "ledger")
+    assert sum(cause.us for cause in told.causes) + told.remainder_us == pytest.approx(told.change_us, abs=1e-3)
+    assert sum(part.new or 0.0 for part in pair.ledger) == pytest.approx(pair.step.new)
