@@ -15,6 +15,7 @@ from npu_advisor import __version__
 from npu_advisor.base.errors import ConfigError, ProfileError, RuleError
 from npu_advisor.base.messages import say
 from npu_advisor.derive import derive, introduce, tell_chip
+from npu_advisor.derive.world import as_ranges, missing_ranks, world_size
 from npu_advisor.engine import summary
 from npu_advisor.engine.editing import EditPlan, parse_edits
 from npu_advisor.engine.lines import line_costs
@@ -29,7 +30,7 @@ from npu_advisor.engine.whatif import edited
 from npu_advisor.findings import ProfileFacts, Report, Tool, WhatIf
 from npu_advisor.graph.links import link
 from npu_advisor.graph.steps import keep_steps
-from npu_advisor.model.profile import Profile, ProfileSet
+from npu_advisor.model.profile import Diagnostic, Profile, ProfileSet
 from npu_advisor.readers import RankSource, locate, read_rank
 from npu_advisor.rules.loader import load_rules
 from npu_advisor.rules.spec import Rule
@@ -215,7 +216,15 @@ def load_profiles(
     if chip := os.environ.get(CHIP):
         tell_chip(profiles, chip)
     introduce(profiles)
+    if len(profiles) > 1 and not ranks and (absent := missing_ranks(profiles)):
+        profiles[0].diagnostics.append(partial(len(profiles), max(map(world_size, profiles)), absent))
     return profiles
+
+
+def partial(present: int, world: int, absent: Sequence[int]) -> Diagnostic:
+    """The remark that ``present`` of ``world`` ranks were read, without those in ``absent``."""
+    message = say("diag.ranks_missing", present=present, world=world, missing=as_ranges(absent))
+    return Diagnostic("ranks_missing", "warning", "", message)
 
 
 def load_profile(path: str | Path, rank: int | None = None) -> Profile:
