@@ -41,6 +41,9 @@ Progress = Callable[[int, int], None]
 # Names the chip where the recording does not, as Ascend910B2.
 CHIP = "NPU_ADVISOR_CHIP"
 
+# Rules of this category judge a whole job by the summaries of its ranks, all others one rank.
+JOB = "job"
+
 __all__ = ["Analysis", "analyze", "finish", "load_profile", "load_profiles", "load_rules", "whatif"]
 
 
@@ -80,7 +83,7 @@ def analyze(
     ``progress(done, total)`` counts bytes read; without ``fixes`` no change to the code is worked out.
     Raises ProfileError when nothing can be analysed, RuleError and ConfigError for wrong rules and options.
     """
-    loaded = _rules(rules, params, select, ignore)
+    loaded = rank_rules(rules, params, select, ignore)
     inputs = _Inputs(path, loaded, tuple(source_root), tuple(ranks), tuple(steps))
     session = inputs.read(progress)
     results, roots = session.results, session.roots
@@ -126,7 +129,7 @@ def whatif(
 ) -> WhatIf:
     """What ``edits`` make of the step of every run under ``path``; options as in :func:`analyze`."""
     plans = parse_edits(edits)
-    loaded = _rules(rules, params, select, ignore)
+    loaded = rank_rules(rules, params, select, ignore)
     inputs = _Inputs(path, loaded, tuple(source_root), tuple(ranks), tuple(steps))
     return inputs.read(progress).answer(plans)
 
@@ -187,6 +190,26 @@ def _rules(
     if problems := lint_rules(loaded, tests=False):
         raise RuleError(problems)
     return loaded
+
+
+def rank_rules(
+    dirs: Sequence[str | Path],
+    params: Mapping[str, Mapping[str, Any]] | None,
+    select: Sequence[str],
+    ignore: Sequence[str],
+) -> list[Rule]:
+    """The rules on single ranks that are asked for. RuleError when any rule is wrong."""
+    return [rule for rule in _rules(dirs, params, select, ignore) if rule.category != JOB]
+
+
+def job_rules(
+    dirs: Sequence[str | Path],
+    params: Mapping[str, Mapping[str, Any]] | None,
+    select: Sequence[str],
+    ignore: Sequence[str],
+) -> list[Rule]:
+    """The rules on whole jobs that are asked for. RuleError when any rule is wrong."""
+    return [rule for rule in _rules(dirs, params, select, ignore) if rule.category == JOB]
 
 
 def load_profiles(
