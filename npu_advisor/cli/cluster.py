@@ -13,11 +13,12 @@ from npu_advisor.base.errors import ConfigError
 from npu_advisor.base.lang import choose_language
 from npu_advisor.base.messages import say
 from npu_advisor.cli.analyze import exit_code
-from npu_advisor.cli.choices import LANGUAGES, SEVERITIES, choice, chosen_rules
+from npu_advisor.cli.choices import LANGUAGES, SEVERITIES, choice
 from npu_advisor.cli.formats import FORMATS, targets, write
 from npu_advisor.cli.notices import remarks_text
 from npu_advisor.cli.output import note
 from npu_advisor.cli.progress import ProgressBar
+from npu_advisor.rules.choice import chosen_rules
 
 ENGINES = ("local", "dask")
 _SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?$")

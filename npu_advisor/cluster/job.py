@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npu_advisor.base.intervals import Floats, Ints
-from npu_advisor.cluster.matching import Matched, matched
+from npu_advisor.cluster.matching import Matched, clock_offsets, matched
 from npu_advisor.cluster.model import JobModel
 from npu_advisor.model.profile import Profile, ProfileInfo
 from npu_advisor.model.schema import IDLE_OWNERS
@@ -92,6 +92,7 @@ class _Facts:
         }
         if len(self.comms):
             columns |= {"late_us": late, "late_share": late / step_us, "late_steps": late_steps}
+            columns["clock_offset_us"] = clock_offsets(self.comms, self.matched, self.comm_rank, self.count)
         if "p2p_us" in self.table.present:
             p2p = self.mean(self.table["p2p_us"])
             columns |= {"p2p_us": p2p, "p2p_share": p2p / step_us}

@@ -53,6 +53,30 @@ def matched(comms: Table) -> Matched:
     return Matched(instance, shortest[instance], wait, late, shared)
 
 
+def clock_offsets(comms: Table, found: Matched, of: Ints, count: int) -> Floats:
+    """How far the clock of each rank (a position in ``of``) is ahead, in us; NaN where it shares no collective.
+
+    A collective ends everywhere at once, so what its ends differ by is what the clocks differ by. Per rank the median
+    over its collectives of its end less the mean end of the members.
+    """
+    offsets = np.full(count, np.nan)
+    rows = np.flatnonzero(found.shared & (comms["start_ns"] >= 0))
+    if not len(rows):
+        return offsets
+    instance, end = found.instance[rows], comms["end_ns"][rows]
+    base = np.full(found.count, np.iinfo(np.int64).max)
+    np.minimum.at(base, instance, end)
+    ahead = (end - base[instance]) / 1000.0
+    size = np.bincount(instance, minlength=found.count)
+    ahead -= (np.bincount(instance, ahead, found.count) / np.maximum(size, 1))[instance]
+    order = np.lexsort((ahead, of[rows]))
+    number = np.bincount(of[rows], minlength=count)
+    first = np.cumsum(number) - number
+    known = number > 0
+    offsets[known] = ahead[order[(first + number // 2)[known]]]
+    return offsets
+
+
 def _numbered(parts: tuple[Ints, ...]) -> Ints:
     """One number for each distinct combination, in order of the combinations."""
     key = np.zeros(len(parts[0]), dtype=np.int64)

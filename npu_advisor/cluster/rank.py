@@ -16,9 +16,11 @@ from typing import Any
 from npu_advisor import __version__
 from npu_advisor.base.errors import ProfileError
 from npu_advisor.base.terms import Text
+from npu_advisor.rules.spec import Rule
 
 # Changes with what a summary holds, so that older ones are made anew.
 FORMAT = 1
+_RULES: dict[str, list[Rule]] = {}
 _NODE = re.compile(r"^(.+?)_\d+_\d{14,}_ascend_(?:pt|ms)$")
 
 
@@ -109,7 +111,7 @@ def summarize(task: Task, options: Options) -> Result:
 
 def summary_of(path: str, task: Task, options: Options) -> Any:
     """The summary of the rank in ``path``. ProfileError when it cannot be read."""
-    from npu_advisor.api import load_profiles, rank_rules
+    from npu_advisor.api import load_profiles
     from npu_advisor.cluster.store import Summary
     from npu_advisor.derive.ranks import summary_tables
     from npu_advisor.derive.world import stage_of, world_size
@@ -120,7 +122,7 @@ def summary_of(path: str, task: Task, options: Options) -> Any:
     from npu_advisor.engine.suppress import split
 
     profile = load_profiles(path, ranks=() if task.rank is None else (task.rank,))[0]
-    results = [(profile, run_rules(rank_rules(options.rules, options.params, options.select, options.ignore), profile))]
+    results = [(profile, run_rules(_rules(options), profile))]
     roots = Roots()
     priced = price(split(results, roots)[0], roots)
     info = summary.rank_info(profile).model_copy(update={"path": task.path})
@@ -140,6 +142,16 @@ def summary_of(path: str, task: Task, options: Options) -> Any:
         "remarks": [remark.model_dump(mode="json") for remark in summary.remarks(profile)],
     }
     return Summary(meta, summary_tables(profile))
+
+
+def _rules(options: Options) -> list[Rule]:
+    """The rules of ``options``, read and checked once a process."""
+    from npu_advisor.api import rank_rules
+
+    key = repr(options)
+    if key not in _RULES:
+        _RULES[key] = rank_rules(options.rules, options.params, options.select, options.ignore)
+    return _RULES[key]
 
 
 def _node(path: str) -> str | None:

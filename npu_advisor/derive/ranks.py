@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from npu_advisor.base.intervals import Floats, Ints, Mask, Spans, covered, union
 from npu_advisor.derive.comm import LOCAL, POINT_TO_POINT
+from npu_advisor.derive.world import rank_groups
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.schema import IDLE_OWNERS
 from npu_advisor.model.table import Table
@@ -53,14 +56,14 @@ def _per_step(profile: Profile, name: str, weights: str = "dur_us", rows: Mask |
     table, count = profile.table(name), len(profile.table("steps"))
     keep = table["step"] >= 0
     keep = keep if rows is None else keep & rows
-    found: Floats = np.bincount(table["step"][keep], weights=table[weights][keep], minlength=count)[:count]
-    return found
+    sums = np.bincount(table["step"][keep], weights=table[weights][keep], minlength=count)[:count]
+    return np.asarray(sums, dtype=np.float64)
 
 
 def _rank_steps(profile: Profile, own: _OwnTime) -> Table:
     steps = profile.table("steps")
     kept = ("number", "start_ns", "dur_ns", "compute_us", "comm_us", "free_us")
-    columns: dict[str, npt.ArrayLike] = {name: steps[name] for name in kept}
+    columns: dict[str, Any] = {name: steps[name] for name in kept}
     columns |= {
         "exposed_us": steps["exposed_comm_us"],
         "prepare_us": steps["prepare_us"],
@@ -122,6 +125,7 @@ def _rank_comms(profile: Profile, own: _OwnTime) -> Table:
     table, step = comms.rows(rows), comms["step"][rows]
     columns: dict[str, object] = {
         "number": steps["number"][step],
+        "role": _roles(profile, table),
         "ordinal": ordinals(step, table["group"].codes, table["type"].codes),
         **{name: table[name] for name in ("type", "group", "start_ns", "dur_ns", "bytes", "wait_us", "transit_us")},
     }
@@ -134,6 +138,14 @@ def _rank_comms(profile: Profile, own: _OwnTime) -> Table:
         columns["exposed_us"] = covered(start, end, own.exposed) / 1000.0
         columns["blocks"] = covered(end - 1, end, own.exposed) > 0
     return Table.build("rank_comms", columns, profile.rank)
+
+
+def _roles(profile: Profile, comms: Table) -> npt.NDArray[np.object_]:
+    """What the group of each collective is for; None where the recording does not list its groups."""
+    roles = {group.hash: group.role for group in rank_groups(profile)}
+    names = [roles.get(str(name)) or None for name in comms["group"].categories]
+    found: npt.NDArray[np.object_] = np.array([*names, None], dtype=object)[comms["group"].codes]
+    return found
 
 
 def ordinals(*keys: npt.NDArray[np.integer]) -> Ints:

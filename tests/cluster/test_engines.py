@@ -179,16 +179,17 @@ def test_a_cluster_tool_output_alone_is_a_job_of_eight(tmp_path: Path) -> None:
     assert {rule.outcome for rule in report.rules} <= {"fired", "clean", "skipped"}
 
 
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[str]:
+    distributed = pytest.importorskip("distributed", reason="no dask: the extra [cluster] is not installed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
 class TestDask:
     """A scheduler and workers in processes of their own, on loopback."""
-
-    @pytest.fixture(scope="class")
-    def scheduler(self) -> Iterator[str]:
-        distributed = pytest.importorskip("distributed", reason="no dask: the extra [cluster] is not installed")
-        with distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
-        ) as cluster:
-            yield cluster.scheduler_address
 
     def test_it_says_what_a_local_run_says(
         self, job: Path, local: tuple[Path, Report], scheduler: str, tmp_path: Path
