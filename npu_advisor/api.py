@@ -22,6 +22,7 @@ from npu_advisor.compare.verify import accuracy, append
 from npu_advisor.compare.verify import verify as verify_sides
 from npu_advisor.comparison import Comparison, Verification
 from npu_advisor.derive import derive, introduce, tell_chip
+from npu_advisor.derive.world import as_ranges, missing_ranks, world_size
 from npu_advisor.engine import summary
 from npu_advisor.engine.editing import EditPlan, parse_edits
 from npu_advisor.engine.lines import line_costs
@@ -40,7 +41,7 @@ from npu_advisor.engine.whatif import edited
 from npu_advisor.findings import ProfileFacts, Report, Tool, WhatIf
 from npu_advisor.graph.links import link
 from npu_advisor.graph.steps import keep_steps
-from npu_advisor.model.profile import Profile, ProfileSet
+from npu_advisor.model.profile import Diagnostic, Profile, ProfileSet
 from npu_advisor.readers import RankSource, locate, read_rank
 from npu_advisor.report.html import render_html
 from npu_advisor.report.options import Options
@@ -53,6 +54,9 @@ Progress = Callable[[int, int], None]
 
 # Names the chip where the recording does not, as Ascend910B2.
 CHIP = "NPU_ADVISOR_CHIP"
+
+# Rules of this category judge a whole job by the summaries of its ranks, all others one rank.
+JOB = "job"
 
 __all__ = [
     "Analysis",
@@ -143,7 +147,7 @@ def analyze(
     ``progress(done, total)`` counts bytes read; without ``fixes`` no change to the code is worked out.
     Raises ProfileError when nothing can be analysed, RuleError and ConfigError for wrong rules and options.
     """
-    loaded = _rules(rules, params, select, ignore)
+    loaded = rank_rules(rules, params, select, ignore)
     inputs = _Inputs(path, loaded, tuple(source_root), tuple(ranks), tuple(steps))
     session = inputs.read(progress)
     if keep:
@@ -199,7 +203,7 @@ def compare(
     ``base_only`` and ``new_only`` keep some ranks and steps of a side, so that ranks or steps of one profile can be
     compared. Several profiles of one rank under a path are runs of it: their steps together are the side's sample.
     """
-    loaded = _rules(rules, params, select, ignore)
+    loaded = rank_rules(rules, params, select, ignore)
     sides = _both_sides(base, new, loaded, tuple(source_root), (base_only, new_only), progress)
     return compare_sides(*sides)
 
@@ -219,7 +223,7 @@ def verify(
 ) -> Verification:
     """What was fixed between ``base`` and ``new``: the saving that was predicted, and the one that came; options as in
     :func:`compare`."""
-    loaded = _rules(rules, params, select, ignore)
+    loaded = rank_rules(rules, params, select, ignore)
     sides = _both_sides(base, new, loaded, tuple(source_root), (base_only, new_only), progress)
     return verify_sides(*sides)
 
@@ -243,7 +247,7 @@ def whatif(
 ) -> WhatIf:
     """What ``edits`` make of the step of every run under ``path``; options as in :func:`analyze`."""
     plans = parse_edits(edits)
-    loaded = _rules(rules, params, select, ignore)
+    loaded = rank_rules(rules, params, select, ignore)
     inputs = _Inputs(path, loaded, tuple(source_root), tuple(ranks), tuple(steps))
     return inputs.read(progress).answer(plans)
 
@@ -363,6 +367,26 @@ def _rules(
     return loaded
 
 
+def rank_rules(
+    dirs: Sequence[str | Path],
+    params: Mapping[str, Mapping[str, Any]] | None,
+    select: Sequence[str],
+    ignore: Sequence[str],
+) -> list[Rule]:
+    """The rules on single ranks that are asked for. RuleError when any rule is wrong."""
+    return [rule for rule in _rules(dirs, params, select, ignore) if rule.category != JOB]
+
+
+def job_rules(
+    dirs: Sequence[str | Path],
+    params: Mapping[str, Mapping[str, Any]] | None,
+    select: Sequence[str],
+    ignore: Sequence[str],
+) -> list[Rule]:
+    """The rules on whole jobs that are asked for. RuleError when any rule is wrong."""
+    return [rule for rule in _rules(dirs, params, select, ignore) if rule.category == JOB]
+
+
 def load_profiles(
     path: Paths, *, ranks: Sequence[int] = (), steps: Sequence[int] = (), progress: Progress | None = None
 ) -> ProfileSet:
@@ -390,7 +414,15 @@ def load_profiles(
     if chip := os.environ.get(CHIP):
         tell_chip(profiles, chip)
     introduce(profiles)
+    if len(profiles) > 1 and not ranks and (absent := missing_ranks(profiles)):
+        profiles[0].diagnostics.append(partial(len(profiles), max(map(world_size, profiles)), absent))
     return profiles
+
+
+def partial(present: int, world: int, absent: Sequence[int]) -> Diagnostic:
+    """The remark that ``present`` of ``world`` ranks were read, without those in ``absent``."""
+    message = say("diag.ranks_missing", present=present, world=world, missing=as_ranges(absent))
+    return Diagnostic("ranks_missing", "warning", "", message)
 
 
 def load_profile(path: str | Path, rank: int | None = None) -> Profile:

@@ -33,11 +33,12 @@ SEVERITY_FLOORS = {Severity.HIGH: 0.05, Severity.MEDIUM: 0.02, Severity.LOW: 0.0
 
 
 class Basis(str, Enum):
-    """Where a saving's figure comes from."""
+    """Where a saving's figure comes from; ``modelled`` is the recurrence over the collectives of a job."""
 
     REPLAYED = "replayed"
     MEASURED = "measured"
     UPPER_BOUND = "upper_bound"
+    MODELLED = "modelled"
 
 
 class Effort(str, Enum):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from npu_advisor.cli.compare import CompareSide, RuleOptions
 
 PROGRAM = "npu-advisor"
-COMMANDS = ("compare", "fix", "lsp", "open", "rules", "schema", "show", "verify", "watch", "whatif")
+COMMANDS = ("cluster", "compare", "fix", "lsp", "open", "rules", "schema", "show", "verify", "watch", "whatif")
 INTERRUPTED = 130
 SHOWN = ("kernels", "operators", "memory", "steps", "communication", "timeline")
 KINDS = "terminal|html|json|sarif|markdown|github|trace"
@@ -288,6 +288,52 @@ def language_server(
     from npu_advisor.cli import lsp as command
 
     return command.serve(path, source_root or [], rules or [], select or [], ignore or [], lang)
+
+
+@commands.command()
+def cluster(
+    paths: Paths = None,
+    summaries: Annotated[str | None, typer.Option("--summaries", metavar="DIR", show_default=False)] = None,
+    memory: Annotated[str, typer.Option("--memory", metavar="SIZE")] = "2GB",
+    workers: Annotated[int | None, typer.Option("--workers", metavar="N", min=1, show_default=False)] = None,
+    engine: Annotated[str, typer.Option("--engine", metavar="local|dask")] = "local",
+    scheduler: Annotated[str | None, typer.Option("--scheduler", metavar="URL", show_default=False)] = None,
+    form: Annotated[str, typer.Option("--format", "-f", metavar=KINDS)] = "terminal",
+    output: Annotated[
+        list[str] | None, typer.Option("--output", "-o", metavar="[KIND=]FILE", show_default=False)
+    ] = None,
+    lang: LangOption = "auto",
+    select: Select = None,
+    ignore: Ignore = None,
+    rules: Rules = None,
+    show_all: Annotated[bool, typer.Option("--all", show_default=False)] = False,
+    fail_on: FailOn = None,
+    strict: Annotated[bool, typer.Option("--strict", show_default=False)] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", show_default=False)] = False,
+) -> int:
+    """Analyse a job of many ranks."""
+    from npu_advisor.cli.cluster import Job, run
+
+    return run(
+        Job(
+            paths=tuple(paths or ()),
+            summaries=summaries,
+            memory=memory,
+            workers=workers,
+            engine=engine,
+            scheduler=scheduler,
+            form=form,
+            outputs=tuple(output or ()),
+            lang=lang,
+            select=tuple(select or ()),
+            ignore=tuple(ignore or ()),
+            rules=tuple(rules or ()),
+            show_all=show_all,
+            fail_on=fail_on,
+            strict=strict,
+            quiet=quiet,
+        )
+    )
 
 
 @commands.command()

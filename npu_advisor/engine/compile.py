@@ -53,7 +53,9 @@ class _Compiler(Checker):
                 self.report(("emit", "at"), f"'{emit.at}' is not a column of source lines")
             via = kind.via
         if emit.recorded is not None:
-            self._recorded(emit.recorded, scope)
+            self._recorded(emit.recorded, scope, "recorded")
+        if emit.saves is not None:
+            self._recorded(emit.saves, self._quiet(scope), "saves")
         self._texts(self._quiet(scope))
         fix = self._fix(scope, stages)
         if emit.claim is not None and emit.claim not in scope.covers | detail.covers:
@@ -68,6 +70,7 @@ class _Compiler(Checker):
             at=emit.at,
             via=via,
             recorded=emit.recorded,
+            saves=emit.saves,
             fix=fix,
             evidence=self._evidence(self._quiet(detail)),
             suggestions=self._suggestions(self._quiet(scope)),
@@ -77,12 +80,12 @@ class _Compiler(Checker):
         """The scope for what a finding prints: reading a column there does not make the profile need it."""
         return replace(scope, reads=Reads())
 
-    def _recorded(self, name: str, scope: StaticScope) -> None:
-        kind = self.path(name, scope, ("emit", "recorded"))
+    def _recorded(self, name: str, scope: StaticScope, key: str) -> None:
+        kind = self.path(name, scope, ("emit", key))
         memory = self.rule.emit.fix is not None and self.rule.emit.fix.memory is not None
         if kind.kind not in ("num", "any") or kind.unit not in ("", "us", *(["bytes"] if memory else [])):
             what = f"in {kind.unit}" if kind.kind == "num" else "not a number"
-            self.report(("emit", "recorded"), f"'recorded' is a time in us, '{name}' is {what}")
+            self.report(("emit", key), f"'{key}' is a time in us, '{name}' is {what}")
 
     def _texts(self, scope: StaticScope) -> None:
         """Every ``{field}`` of title, message and advice exists and fits its format."""

@@ -178,6 +178,7 @@ class Plan:
     at: str | None = None
     via: str = ""
     recorded: str | None = None
+    saves: str | None = None
     fix: FixPlan | None = None
     evidence: EvidencePlan | None = None
     suggestions: tuple[SuggestionPlan, ...] = ()

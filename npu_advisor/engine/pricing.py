@@ -28,6 +28,9 @@ from npu_advisor.findings import After, Finding, JointSaving, Link, Replay, Savi
 from npu_advisor.graph.build import EventGraph, event_graph
 from npu_advisor.model.profile import Profile
 
+# Tests hold the model of a job to this share of the true saving.
+MODEL_ERROR = 0.1
+
 
 class Priced(NamedTuple):
     """Findings in order of worth, and what all of them save together."""
@@ -75,7 +78,7 @@ def price(
     ]
     findings: dict[str, Finding] = {}
     name_of: dict[int, str] = {}
-    for (profile, _), ranked in zip(results, per_rank, strict=True):
+    for ranked in per_rank:
         seen: dict[str, int] = {}
         for candidate, joint_us in ranked:
             made = _finding(candidate, joint_us, roots)
@@ -83,7 +86,7 @@ def price(
             if seen[made.fingerprint] > 1:
                 made = made.model_copy(update={"fingerprint": f"{made.fingerprint}-{seen[made.fingerprint]}"})
             name_of[id(candidate.raw)] = made.fingerprint
-            findings[made.fingerprint] = _merge(findings.get(made.fingerprint), made, profile.rank)
+            findings[made.fingerprint] = _merge(findings.get(made.fingerprint), made, made.rank)
     for raw, hidden_by in savings.after.items():
         name = name_of[raw]
         findings[name] = _with_after(findings[name], hidden_by, name_of)
@@ -265,7 +268,7 @@ def _finding(candidate: _Candidate, joint_us: float, roots: Roots) -> Finding:
         severity=_severity(raw, saving),
         title=raw.title,
         message=raw.message,
-        rank=profile.rank,
+        rank=raw.rank,
         step=raw.step if raw.step is not None else _only_step(profile),
         recorded_us=raw.recorded_us if raw.fix is None or raw.fix.freed_bytes is None else None,
         saving=saving,
@@ -288,6 +291,8 @@ def _only_step(profile: Profile) -> int | None:
 
 
 def _saving(candidate: _Candidate, joint_us: float) -> Saving | None:
+    if candidate.raw.saves_us is not None:
+        return _modelled(candidate.profile, candidate.raw.saves_us)
     if candidate.replayed is not None or candidate.claim is None:
         return candidate.replayed
     step_us = _step_us(candidate.profile)
@@ -301,6 +306,20 @@ def _saving(candidate: _Candidate, joint_us: float) -> Saving | None:
         basis=Basis.UPPER_BOUND,
         per="step" if unmarked(candidate.profile) is None else "iteration",
         assumes=joined(_bound(candidate.why_bound), per_iteration(candidate.profile)),
+    )
+
+
+def _modelled(profile: Profile, us: float) -> Saving:
+    """What a model of the job says, give or take what it was off by at most on generated jobs."""
+    step_us = _step_us(profile)
+    return Saving(
+        us_per_step=us,
+        low_us_per_step=us * (1 - MODEL_ERROR),
+        high_us_per_step=us * (1 + MODEL_ERROR),
+        joint_us_per_step=us,
+        share=us / step_us if step_us else 0.0,
+        basis=Basis.MODELLED,
+        assumes=say("saving.modelled"),
     )
 
 

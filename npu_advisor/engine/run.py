@@ -52,7 +52,7 @@ class RawFinding:
 
     ``members`` is a table and the ascending positions of the rows behind the finding (of the table with most of them,
     where several were stacked); ``covered`` the time that ``cover`` found under them;
-    ``group_key`` what the row was grouped by, without step and line.
+    ``group_key`` what the row was grouped by, without step and line; ``saves_us`` what the row itself says of its cure.
     """
 
     rule: Rule
@@ -72,6 +72,7 @@ class RawFinding:
     suggestions: list[Suggestion]
     references: list[Reference]
     group_key: str
+    saves_us: float | None = None
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ class _Findings:
             title=render(rule.title, shown),
             message=render(rule.emit.message, shown),
             recorded_us=self._recorded(row),
-            rank=self.profile.rank,
+            rank=self._rank(row),
             step=None if step is None else int(step),
             source=source,
             how=None if source is None else self._how(row, source),
@@ -211,13 +212,22 @@ class _Findings:
                 for name in rule.references
             ],
             group_key=self._group_key(row),
+            saves_us=self._number(self.plan.saves, row),
         )
+
+    def _rank(self, row: int) -> int:
+        """The profile's rank, or the row's own in a table of several."""
+        value = None if isinstance(self.plan.scope.lookup("rank"), str) else self._at("rank", row)
+        return self.profile.rank if value is None else int(value)
+
+    def _number(self, path: str | None, row: int) -> float | None:
+        value = None if path is None else self._at(path, row)
+        return None if value is None else float(value)
 
     def _recorded(self, row: int) -> float | None:
         """The rule's own figure, else the summed duration of the rows behind the finding."""
         if self.plan.recorded is not None:
-            value = self._at(self.plan.recorded, row)
-            return None if value is None else float(value)
+            return self._number(self.plan.recorded, row)
         if isinstance(self.plan.detail.lookup("dur_us"), str):
             return None
         return float(tidy(float(np.nansum(self.detail.column("dur_us").data[self.rows.detail_rows(row)]))))
@@ -285,7 +295,8 @@ class _Findings:
     def _group_key(self, row: int) -> str:
         groups = [stage for stage in self.plan.stages if isinstance(stage, Group)]
         if not groups:
-            return ""
+            rank = self._rank(row)
+            return "" if rank == self.profile.rank else f"rank={rank}"
         parts = []
         for path in groups[-1].by:
             kind = self.plan.scope.lookup(path)

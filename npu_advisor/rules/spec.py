@@ -252,12 +252,14 @@ class Emit(Form):
     """One finding per final row.
 
     ``claim`` names the column of ``cover`` whose intervals are the time the finding could win; without it all of them.
+    ``saves`` names the column with what the cure saves (us a step), where a table holds that: a model of the job does.
     """
 
     at: str | None = None
     recorded: str | None = None
     fix: Fix | None = None
     claim: str | None = None
+    saves: str | None = None
     message: Text
     severity: SeverityRule | None = None
     evidence: EvidenceSpec | None = None

@@ -1,0 +1,103 @@
+"""What a change of some ranks does to the job: a max-plus recurrence over collectives.
+
+A rank works on its own; a collective may start when enough of that is done, moves data once the last of its ranks has
+arrived, and ends for all of them at once. With ``T`` when a rank had done its own work up to the end of its previous
+collective, ``a`` its arrival at the next one and ``E`` the end of that::
+
+    a = max(T + lead, end of the rank's previous collective)        where it had ended before this one began
+    E = max(a over the ranks of the collective) + transit
+    T = max(T + advance, E where nothing computed when it ended, else 0)
+
+``lead`` is the own time (idle + kernels) until the collective could start, ``advance`` that until it ended, ``transit``
+the shortest duration of the collective on any rank: the last to arrive waits for nobody. An edit scales the kernels or
+the idle time of a rank. This is an approximation: it knows nothing of the host behind a gap (kernels that get faster
+may only uncover it), and takes the n-th send of a pair for the n-th receive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from npu_advisor.base.intervals import Floats, Ints, Mask
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Collectives of all ranks, sorted by rank and then in order of time. Times in us.
+
+    ``rank`` is a position (0..n-1), ``instance`` the same number on all ranks of one collective, ``offset`` when each
+    rank's recording begins on a common clock. ``tail`` is each rank's own time after its last collective.
+    """
+
+    rank: Ints
+    instance: Ints
+    lead: Floats
+    lead_busy: Floats
+    advance: Floats
+    advance_busy: Floats
+    blocks: Mask
+    serial: Mask
+    transit: Floats
+    offset: Floats
+    tail: Floats
+    tail_busy: Floats
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks there are."""
+        return len(self.tail)
+
+
+def waves(sequences: Sequences) -> list[Ints]:
+    """Rows in an order in which the recurrence can be solved: all rows of one wave at once.
+
+    A collective is ready when it is the next one of all its ranks. Where ranks disagree on the order (a recording that
+    lacks rows) nothing is ready; those that are furthest behind then go on alone.
+    """
+    count = sequences.ranks
+    ends = np.searchsorted(sequences.rank, np.arange(count), side="right")
+    at = np.searchsorted(sequences.rank, np.arange(count), side="left")
+    first = at.copy()
+    members = np.bincount(sequences.instance, minlength=1)
+    ready = np.zeros(len(members), dtype=np.int64)
+    found = []
+    active = np.flatnonzero(at < ends)
+    ready += np.bincount(sequences.instance[at[active]], minlength=len(members))
+    while len(active):
+        rows = at[active]
+        done = ready[sequences.instance[rows]] >= members[sequences.instance[rows]]
+        if not done.any():
+            done = rows - first[active] == (rows - first[active]).min()
+        moved = active[done]
+        found.append(rows[done])
+        at[moved] += 1
+        still = moved[at[moved] < ends[moved]]
+        np.add.at(ready, sequences.instance[at[still]], 1)
+        active = active[at[active] < ends[active]]
+    return found
+
+
+def finish_times(
+    sequences: Sequences, order: list[Ints], kernels: Floats | None = None, idle: Floats | None = None
+) -> Floats:
+    """When each rank has done all its steps (us), with its kernels and idle times scaled by a factor a rank."""
+    ones = np.ones(sequences.ranks)
+    busy, rest = (ones if kernels is None else kernels), (ones if idle is None else idle)
+    of = sequences.rank
+    lead = sequences.lead_busy * busy[of] + (sequences.lead - sequences.lead_busy) * rest[of]
+    advance = sequences.advance_busy * busy[of] + (sequences.advance - sequences.advance_busy) * rest[of]
+    time, ended = sequences.offset.copy(), np.full(sequences.ranks, -np.inf)
+    end = np.full(int(sequences.instance.max(initial=-1)) + 1, -np.inf)
+    for rows in order:
+        rank, instance = of[rows], sequences.instance[rows]
+        arrival = time[rank] + lead[rows]
+        arrival = np.where(sequences.serial[rows], np.maximum(arrival, ended[rank]), arrival)
+        np.maximum.at(end, instance, arrival)
+        until = end[instance] + sequences.transit[instance]
+        done = time[rank] + advance[rows]
+        time[rank] = np.where(sequences.blocks[rows], np.maximum(done, until), done)
+        ended[rank] = until
+    tail = sequences.tail_busy * busy + (sequences.tail - sequences.tail_busy) * rest
+    return np.maximum(time + tail, 0.0)

@@ -1,0 +1,204 @@
+"""Summaries of ranks as Parquet files: one a rank, all its tables stacked, in a folder or under an fsspec URL.
+
+Column ``table`` says which table a row belongs to; the other columns are the union of the columns of all tables (null
+where a table has none), so that any tool reads them: ``select * from 'DIR/*.parquet' where "table" = 'rank_steps'``.
+The metadata of the file, under ``npu_advisor``, is JSON: the rank, where it was read, how many rows each table has, its
+findings and the remarks on its input.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from npu_advisor.base.errors import ConfigError
+from npu_advisor.base.messages import say
+from npu_advisor.derive.ranks import SUMMARY_TABLES
+from npu_advisor.model.schema import SCHEMA, Column
+from npu_advisor.model.table import Table
+
+META = b"npu_advisor"
+_BATCH, _READERS = 256, 8
+
+
+def arrow() -> Any:
+    """The pyarrow package; ConfigError where the extra is not installed."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ConfigError(say("error.no_extra", name="pyarrow"), None, say("error.no_extra_do")) from error
+    return pyarrow
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One rank: ``meta`` (JSON values) and its tables."""
+
+    meta: Mapping[str, Any]
+    tables: Sequence[Table]
+
+    @property
+    def rank(self) -> int:
+        """The rank, -1 unknown."""
+        return int(self.meta["rank"])
+
+
+class Store:
+    """A folder of summaries, local (a path) or remote (an fsspec URL)."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        self.files, self.root = filesystem(place)
+        self.files.makedirs(self.root, exist_ok=True)
+
+    def has(self, name: str) -> bool:
+        """Whether the summary ``name`` is there and whole: files are put in their place by renaming."""
+        return bool(self.files.exists(f"{self.root}/{name}"))
+
+    def write(self, name: str, summary: Summary) -> int:
+        """Write a summary and return its bytes; a reader sees all of it or nothing."""
+        pa = arrow()
+        buffer = pa.BufferOutputStream()
+        pa.parquet.write_table(stacked(summary), buffer, compression="zstd", write_statistics=False)
+        content = buffer.getvalue()
+        half = f"{self.root}/.{name}.{_token()}.part"
+        with self.files.open(half, "wb") as file:
+            file.write(content)
+        self.files.mv(half, f"{self.root}/{name}")
+        return int(content.size)
+
+    def read(self, name: str) -> Any:
+        """The stacked pyarrow table of one summary, with its metadata."""
+        pa = arrow()
+        with self.files.open(f"{self.root}/{name}", "rb") as file:
+            return pa.parquet.read_table(pa.BufferReader(file.read()), use_threads=False)
+
+    def load(self, names: Sequence[str]) -> tuple[list[dict[str, Any]], dict[str, Table]]:
+        """The metadata of summaries and their tables one below the other, both by rank.
+
+        A rank that was recorded more than once counts with the summary whose name comes last: folder names hold the
+        time of the recording.
+        """
+        pa = arrow()
+        metas: dict[int, dict[str, Any]] = {}
+        batches: dict[str, list[Any]] = {name: [] for name in SUMMARY_TABLES}
+        with ThreadPoolExecutor(_READERS) as pool:
+            for part in _chunks(sorted(names, reverse=True), _BATCH):
+                new = []
+                for one in pool.map(self.read, part):
+                    meta = json.loads(one.schema.metadata[META])
+                    if meta["rank"] not in metas:
+                        metas[meta["rank"]] = meta
+                        new.append((one, meta))
+                for name in SUMMARY_TABLES if new else ():
+                    cut = [_part(one, meta, name).select(_columns(name)) for one, meta in new]
+                    batches[name].append(pa.concat_tables(cut).combine_chunks())
+        tables = {name: _by_rank(_table(name, parts)) for name, parts in batches.items()}
+        return [metas[rank] for rank in sorted(metas)], tables
+
+
+def stacked(summary: Summary) -> Any:
+    """The tables of a summary as one pyarrow table."""
+    pa = arrow()
+    schema = _schema()
+    parts = [_arrow_of(table, schema) for table in summary.tables]
+    meta = {**summary.meta, "rows": {table.spec.name: len(table) for table in summary.tables}}
+    text = json.dumps(meta, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return pa.concat_tables(parts).combine_chunks().replace_schema_metadata({META: text.encode()})
+
+
+def _arrow_of(table: Table, schema: Any) -> Any:
+    pa = arrow()
+    count = len(table)
+    arrays = []
+    for field in schema:
+        if field.name == "table":
+            arrays.append(pa.array([table.spec.name] * count, field.type))
+        elif field.name == "rank" or field.name in table.present:
+            values = table.strings(field.name) if pa.types.is_string(field.type) else table[field.name]
+            arrays.append(pa.array(values, field.type, from_pandas=True))
+        else:
+            arrays.append(pa.nulls(count, field.type))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _columns(name: str) -> list[str]:
+    return [column.name for column in SCHEMA[name].columns]
+
+
+def _schema() -> Any:
+    pa = arrow()
+    kinds = {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(), "text": pa.string()}
+    fields = {"table": pa.string()}
+    for name in SUMMARY_TABLES:
+        fields |= {column.name: kinds[column.kind] for column in SCHEMA[name].columns}
+    return pa.schema(list(fields.items()))
+
+
+def _part(one: Any, meta: Mapping[str, Any], name: str) -> Any:
+    rows = meta["rows"]
+    before = sum(rows[other] for other in SUMMARY_TABLES[: SUMMARY_TABLES.index(name)])
+    return one.slice(before, rows[name])
+
+
+def _table(name: str, parts: list[Any]) -> Table:
+    """Columns that no rank has stay absent, so that rules on them are skipped."""
+    pa = arrow()
+    whole = pa.concat_tables(parts) if parts else _schema().empty_table().select(_columns(name))
+    parts.clear()
+    columns: dict[str, Any] = {}
+    for column in SCHEMA[name].columns:
+        stored = whole.column(column.name)
+        if stored.null_count < len(stored):
+            columns[column.name] = _values(stored, column)
+    return Table.build(name, columns)
+
+
+def _by_rank(table: Table) -> Table:
+    return table.rows(np.argsort(table["rank"], kind="stable"))
+
+
+def _values(stored: Any, column: Column) -> Any:
+    import pandas as pd
+
+    if column.kind == "text":
+        encoded = stored.dictionary_encode().combine_chunks()
+        encoded = encoded if not hasattr(encoded, "chunks") else encoded.chunk(0)
+        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return pd.Categorical.from_codes(codes, categories=pd.Index(encoded.dictionary.to_pylist(), dtype=object))
+    if column.kind == "float":
+        return stored.to_numpy()
+    missing = False if column.kind == "bool" else column.missing
+    return np.asarray(stored.fill_null(missing).to_numpy())
+
+
+def _chunks(names: Sequence[str], size: int) -> Iterator[list[str]]:
+    rest = iter(names)
+    while part := list(islice(rest, size)):
+        yield part
+
+
+def _token() -> str:
+    from uuid import uuid4
+
+    return uuid4().hex[:12]
+
+
+def filesystem(place: str) -> tuple[Any, str]:
+    """(file system, path on it) of a local path or URL; ConfigError where its driver is not installed."""
+    try:
+        import fsspec
+    except ImportError as error:
+        raise ConfigError(say("error.no_extra", name="fsspec"), None, say("error.no_extra_do")) from error
+    try:
+        files, root = fsspec.core.url_to_fs(place)
+    except (ImportError, ValueError) as error:
+        raise ConfigError(say("error.bad_place", place=place, reason=str(error))) from error
+    return files, root.rstrip("/")

@@ -1,0 +1,152 @@
+"""The model of a job on figures that can be checked by hand, and against jobs whose true saving is known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from synthetic import Settings
+
+from npu_advisor.api import load_profiles
+from npu_advisor.cluster.job import job_profile
+from npu_advisor.cluster.matching import clock_offsets, matched
+from npu_advisor.cluster.recurrence import Sequences, finish_times, waves
+from npu_advisor.derive.ranks import SUMMARY_TABLES, ordinals, summary_tables
+from npu_advisor.derive.world import world_size
+from npu_advisor.model.profile import Profile
+from npu_advisor.model.table import Table
+
+Generated = Callable[[Settings], Path]
+
+
+def job_of(folder: Path) -> Profile:
+    """The job of the ranks under ``folder``, without going over files."""
+    profiles = load_profiles(folder)
+    for profile in profiles:  # each rank is summed up on its own
+        profile.peers = []
+    metas = [
+        {"rank": one.rank, "stage": -1, "world": world_size(one), "form": "text", "node": None} for one in profiles
+    ]
+    tables = [summary_tables(one) for one in profiles]
+    stacked = {}
+    for place, name in enumerate(SUMMARY_TABLES):
+        mine = [one[place].with_columns(rank=one[place]["rank"]) for one in tables]
+        columns = {
+            column.name: np.concatenate(
+                [np.asarray(part.strings(column.name) if column.kind == "text" else part[column.name]) for part in mine]
+            )
+            for column in mine[0].spec.columns
+        }
+        stacked[name] = Table.build(name, columns)
+    return job_profile(metas, stacked)
+
+
+def _sequences(**changes: object) -> Sequences:
+    """Two ranks and two collectives; rank 1 works 30 us before the first one where rank 0 works 10."""
+    plain = {
+        "rank": np.array([0, 0, 1, 1]),
+        "instance": np.array([0, 1, 0, 1]),
+        "lead": np.array([10.0, 5.0, 30.0, 5.0]),
+        "lead_busy": np.array([8.0, 5.0, 20.0, 5.0]),
+        "advance": np.array([10.0, 5.0, 30.0, 5.0]),
+        "advance_busy": np.array([8.0, 5.0, 20.0, 5.0]),
+        "blocks": np.ones(4, dtype=bool),
+        "serial": np.array([False, True, False, True]),
+        "transit": np.array([2.0, 3.0, 2.0, 3.0]),
+        "offset": np.zeros(2),
+        "tail": np.array([1.0, 1.0]),
+        "tail_busy": np.zeros(2),
+    }
+    return Sequences(**{**plain, **changes})  # type: ignore[arg-type]
+
+
+def test_the_last_to_arrive_holds_the_others() -> None:
+    """30 + 2, then 5 + 3, then 1: both ranks end at 41."""
+    sequences = _sequences()
+    assert finish_times(sequences, waves(sequences)).tolist() == [41.0, 41.0]
+
+
+def test_an_edit_scales_kernels_or_idle_time_of_one_rank() -> None:
+    """Rank 1 with half its kernels: 20 + 2, then 5 + 3 (rank 0 still works 5), then 1. Without idle time: 20 as well,
+    and nothing at the end."""
+    sequences = _sequences()
+    order = waves(sequences)
+    assert finish_times(sequences, order, kernels=np.array([1.0, 0.5])).tolist() == [31.0, 31.0]
+    assert finish_times(sequences, order, idle=np.array([1.0, 0.0])).tolist() == [31.0, 30.0]
+
+
+def test_what_computes_meanwhile_is_not_held_up() -> None:
+    """Where kernels cover the collectives (they block nothing), rank 0 goes its own way: 10 + 5 + 1."""
+    sequences = _sequences(blocks=np.array([False, False, True, True]))
+    assert finish_times(sequences, waves(sequences)).tolist() == [16.0, 41.0]
+
+
+def test_ranks_that_disagree_on_the_order_do_not_hang_the_model() -> None:
+    sequences = _sequences(instance=np.array([0, 1, 1, 0]))
+    order = waves(sequences)
+    assert sorted(np.concatenate(order).tolist()) == [0, 1, 2, 3]
+    assert np.isfinite(finish_times(sequences, order)).all()
+
+
+def test_ordinals_count_what_came_before() -> None:
+    assert ordinals(np.array([0, 0, 0, 1, 0]), np.array([7, 8, 7, 7, 7])).tolist() == [0, 0, 1, 0, 2]
+
+
+def test_waits_are_told_by_durations_and_sends_convict_nobody() -> None:
+    """Three ranks in one collective of 10, 7 and 4 us: the last to arrive keeps the next one waiting for 3 us alone."""
+    rows = {
+        "rank": [0, 1, 2, 0, 1],
+        "number": [1] * 5,
+        "type": ["allReduce"] * 3 + ["send", "receive"],
+        "group": ["g"] * 3 + ["p", "p"],
+        "ordinal": [0] * 5,
+        "dur_ns": [10_000, 7_000, 4_000, 9_000, 2_000],
+    }
+    found = matched(Table.build("rank_comms", rows))
+    assert found.wait.tolist() == [6.0, 3.0, 0.0, 0.0, 0.0]
+    assert found.late.tolist() == [0.0, 0.0, 3.0, 0.0, 0.0]
+    assert found.instance[3] == found.instance[4]
+
+
+def test_clocks_are_told_apart_by_the_ends_of_collectives() -> None:
+    """Rank 1 is 30 us ahead of rank 0, in the middle one of three collectives: 15 us from their mean."""
+    rows = {
+        "rank": [0, 0, 0, 1, 1, 1],
+        "number": [1] * 6,
+        "type": ["allReduce"] * 6,
+        "group": ["g"] * 6,
+        "ordinal": [0, 1, 2] * 2,
+        "start_ns": [0, 200_000, 400_000, 20_000, 230_000, 440_000],
+        "dur_ns": [10_000] * 6,
+    }
+    comms = Table.build("rank_comms", rows)
+    assert clock_offsets(comms, matched(comms), comms["rank"], 2).tolist() == [-15.0, 15.0]
+
+
+@pytest.mark.parametrize(
+    ("slow", "factor", "more"),
+    [(0, 1.3, {}), (5, 1.3, {}), (3, 1.6, {"seed": 19}), (1, 1.15, {"steps": 3}), (2, 1.4, {"device_scale": 1.6})],
+)
+def test_what_the_job_gains_is_the_truth_within_a_tenth(
+    slow: int, factor: float, more: dict[str, float], generated: Generated
+) -> None:
+    settings = Settings(**{"steps": 2, "ranks": 8, **more}, plant=[f"slow_rank:rank={slow},factor={factor}"])  # type: ignore[arg-type]
+    folder = generated(settings)
+    truth = json.loads((folder / "truth.json").read_text())["plants"]["slow_rank"]["saving_us_per_step"]
+    job = job_of(folder)
+    assert job.table("job")["model_error"][0] < 0.02
+    ranks = job.table("ranks")
+    assert int(np.nanargmax(ranks["late_us"])) == slow
+    assert ranks["gain_us"][slow] == pytest.approx(truth, rel=0.1)
+    assert ranks["late_steps"][slow] == 1.0
+
+
+@pytest.mark.parametrize("ranks", [2, 8])
+def test_equal_ranks_have_nothing_to_gain(ranks: int, generated: Generated) -> None:
+    job = job_of(generated(Settings(steps=2, ranks=ranks)))
+    step_us = job.table("job")["step_us"][0]
+    assert job.table("ranks")["late_share"].max() < 0.01
+    assert np.nanmax(job.table("ranks")["gain_us"]) < 0.005 * step_us
