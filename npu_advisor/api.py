@@ -13,6 +13,7 @@ from pydantic import PrivateAttr
 
 from npu_advisor import __version__
 from npu_advisor.base.errors import ConfigError, ProfileError, RuleError
+from npu_advisor.base.heap import give_back
 from npu_advisor.base.messages import say
 from npu_advisor.derive import derive, introduce, tell_chip
 from npu_advisor.engine import summary
@@ -82,6 +83,7 @@ def analyze(
     results, roots = session.results, session.roots
     profiles = [profile for profile, _ in results]
     kept, set_aside = split(results, roots)
+    give_back()
     priced = price(kept, roots)
     report = Analysis(
         tool=Tool(version=__version__),
