@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +43,7 @@ class Request:
     baseline: str | None = None
     strict: bool = False
     parse: bool = False
+    cache: str | None = None
     quiet: bool = False
 
     def check(self) -> None:
@@ -90,7 +92,9 @@ def _analyzed(request: Request, lang: Lang) -> Report:
 
         for path in request.paths:
             parse_raw(Path(path))
-    with ProgressBar(lang, request.quiet) as progress, begun_ahead(Path(request.paths[0])):
+    # With a cache there may be nothing to scan.
+    scan: AbstractContextManager[None] = begun_ahead(Path(request.paths[0])) if request.cache is None else nullcontext()
+    with ProgressBar(lang, request.quiet) as progress, scan:
         from npu_advisor.api import analyze
 
         return analyze(
@@ -104,6 +108,7 @@ def _analyzed(request: Request, lang: Lang) -> Report:
             ranks=request.ranks,
             steps=request.steps,
             progress=progress,
+            cache=request.cache,
         )
 
 

@@ -20,7 +20,7 @@ from npu_advisor.cli.notices import error_text, usage_text
 from npu_advisor.cli.output import note
 
 PROGRAM = "npu-advisor"
-COMMANDS = ("rules", "schema", "watch", "whatif")
+COMMANDS = ("cache", "rules", "schema", "watch", "whatif")
 INTERRUPTED = 130
 KINDS = "terminal|json|sarif|markdown|github"
 # typer carries its own copy of click's exceptions or uses click's, depending on its version.
@@ -32,12 +32,15 @@ Select = Annotated[list[str] | None, typer.Option("--select", metavar="ID", show
 Ignore = Annotated[list[str] | None, typer.Option("--ignore", metavar="ID", show_default=False)]
 SourceRoot = Annotated[list[str] | None, typer.Option("--source-root", metavar="OLD=NEW|DIR", show_default=False)]
 FailOn = Annotated[str | None, typer.Option("--fail-on", metavar="high|medium|low|info", show_default=False)]
+Cache = Annotated[str | None, typer.Option("--cache", metavar="DIR|auto", show_default=False)]
 LangOption = Annotated[str, typer.Option("--lang", metavar="en|zh|auto")]
 
 analysis = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
 commands = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
 rules_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 schema_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+cache_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+commands.add_typer(cache_app, name="cache")
 commands.add_typer(rules_app, name="rules")
 commands.add_typer(schema_app, name="schema")
 
@@ -61,6 +64,7 @@ def analyze(
     baseline: Annotated[str | None, typer.Option("--baseline", metavar="FILE", show_default=False)] = None,
     strict: Annotated[bool, typer.Option("--strict", show_default=False)] = False,
     parse: Annotated[bool, typer.Option("--parse", show_default=False)] = False,
+    cache: Cache = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", show_default=False)] = False,
     version: Annotated[bool, typer.Option("--version", is_eager=True, show_default=False)] = False,
 ) -> int:
@@ -89,6 +93,7 @@ def analyze(
             baseline=baseline,
             strict=strict,
             parse=parse,
+            cache=cache,
             quiet=quiet,
         )
     )
@@ -135,6 +140,7 @@ def whatif(
     rank: Annotated[list[int] | None, typer.Option("--rank", metavar="N", show_default=False)] = None,
     step: Annotated[list[int] | None, typer.Option("--step", metavar="N", show_default=False)] = None,
     show_all: Annotated[bool, typer.Option("--all", show_default=False)] = False,
+    cache: Cache = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", show_default=False)] = False,
 ) -> int:
     """Re-time a step with edits applied."""
@@ -153,9 +159,26 @@ def whatif(
             ranks=tuple(rank or ()),
             steps=tuple(step or ()),
             show_all=show_all,
+            cache=cache,
             quiet=quiet,
         )
     )
+
+
+@cache_app.command("info")
+def cache_info(cache: Cache = None, lang: LangOption = "auto") -> int:
+    """Say what the cache holds."""
+    from npu_advisor.cli import cache as command
+
+    return command.info(cache, _language(lang))
+
+
+@cache_app.command("clear")
+def cache_clear(cache: Cache = None, lang: LangOption = "auto") -> int:
+    """Empty the cache."""
+    from npu_advisor.cli import cache as command
+
+    return command.clear(cache, _language(lang))
 
 
 @rules_app.command("list")
