@@ -15,6 +15,7 @@ from pydantic import PrivateAttr
 
 from npu_advisor import __version__
 from npu_advisor.base.errors import ConfigError, ProfileError, RuleError
+from npu_advisor.base.heap import give_back
 from npu_advisor.base.messages import say
 from npu_advisor.compare.sides import Analysed
 from npu_advisor.compare.sides import compare as compare_sides
@@ -137,6 +138,7 @@ def analyze(
     keep: bool = False,
     progress: Progress | None = None,
     fixes: bool = True,
+    cache: str | Path | None = None,
 ) -> Analysis:
     """Analyse every rank under ``path`` and return the report.
 
@@ -144,11 +146,12 @@ def analyze(
     ``ignore`` are rule-id globs; ``ranks`` and ``steps`` keep only these numbers; ``source_root`` entries
     ``OLD=NEW`` map paths of the training machine to local ones, and a plain folder is searched for the ends of them;
     ``keep`` holds on to the profiles, so that what the report answers later is not read again;
-    ``progress(done, total)`` counts bytes read; without ``fixes`` no change to the code is worked out.
+    ``progress(done, total)`` counts bytes read; without ``fixes`` no change to the code is worked out; ``cache`` is a
+    folder that keeps the columns for the next run, ``auto`` the user's own.
     Raises ProfileError when nothing can be analysed, RuleError and ConfigError for wrong rules and options.
     """
     loaded = rank_rules(rules, params, select, ignore)
-    inputs = _Inputs(path, loaded, tuple(source_root), tuple(ranks), tuple(steps))
+    inputs = _Inputs(path, loaded, tuple(source_root), tuple(ranks), tuple(steps), cache)
     session = inputs.read(progress)
     if keep:
         inputs.kept = session
@@ -244,11 +247,12 @@ def whatif(
     ranks: Sequence[int] = (),
     steps: Sequence[int] = (),
     progress: Progress | None = None,
+    cache: str | Path | None = None,
 ) -> WhatIf:
     """What ``edits`` make of the step of every run under ``path``; options as in :func:`analyze`."""
     plans = parse_edits(edits)
     loaded = rank_rules(rules, params, select, ignore)
-    inputs = _Inputs(path, loaded, tuple(source_root), tuple(ranks), tuple(steps))
+    inputs = _Inputs(path, loaded, tuple(source_root), tuple(ranks), tuple(steps), cache)
     return inputs.read(progress).answer(plans)
 
 
@@ -300,7 +304,9 @@ class _Session:
 
     @cached_property
     def priced(self) -> Priced:
-        return price(split(self.results, self.roots)[0], self.roots, self.runs)
+        kept = split(self.results, self.roots)[0]
+        give_back()
+        return price(kept, self.roots, self.runs)
 
     def answer(self, plans: Sequence[EditPlan]) -> WhatIf:
         """The step with ``plans`` applied."""
@@ -321,6 +327,7 @@ class _Inputs:
     source_root: tuple[str, ...]
     ranks: tuple[int, ...]
     steps: tuple[int, ...]
+    cache: str | Path | None = None
     kept: _Session | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -329,7 +336,7 @@ class _Inputs:
         return self.kept
 
     def read(self, progress: Progress | None = None) -> _Session:
-        profiles = load_profiles(self.path, ranks=self.ranks, steps=self.steps, progress=progress)
+        profiles = load_profiles(self.path, ranks=self.ranks, steps=self.steps, progress=progress, cache=self.cache)
         return _Session(
             facts=ProfileFacts(path=_shown(self.path), ranks=[summary.rank_info(profile) for profile in profiles]),
             results=[(profile, run_rules(self.rules, profile)) for profile in profiles],
@@ -388,18 +395,24 @@ def job_rules(
 
 
 def load_profiles(
-    path: Paths, *, ranks: Sequence[int] = (), steps: Sequence[int] = (), progress: Progress | None = None
+    path: Paths,
+    *,
+    ranks: Sequence[int] = (),
+    steps: Sequence[int] = (),
+    progress: Progress | None = None,
+    cache: str | Path | None = None,
 ) -> ProfileSet:
     """Every rank found under ``path`` (or only ``ranks``, and only their ``steps``), linked and ready, in rank order.
 
-    A rank that cannot be read is left out and named in the diagnostics of the first one that can.
+    ``cache`` is as for :func:`analyze`. A rank that cannot be read is left out and named in the diagnostics of the
+    first one that can.
     """
     sources = [source for single in _each(path) for source in locate(Path(single))]
-    counter = _Bytes(sources, progress)
+    counter, read = _Bytes(sources, progress), _reader(cache)
     profiles, failures = ProfileSet(), []
     for source in sources:
         try:
-            profile = read_rank(source, counter.of(source))
+            profile = read(source, counter.of(source))
         except ProfileError as error:
             failures.append(error)
             continue
@@ -423,6 +436,14 @@ def partial(present: int, world: int, absent: Sequence[int]) -> Diagnostic:
     """The remark that ``present`` of ``world`` ranks were read, without those in ``absent``."""
     message = say("diag.ranks_missing", present=present, world=world, missing=as_ranges(absent))
     return Diagnostic("ranks_missing", "warning", "", message)
+
+
+def _reader(cache: str | Path | None) -> Callable[[RankSource, Progress | None], Profile]:
+    if cache is None:
+        return read_rank
+    from npu_advisor.readers.cached import Cache
+
+    return Cache(cache).read_rank
 
 
 def load_profile(path: str | Path, rank: int | None = None) -> Profile:

@@ -77,6 +77,11 @@ class Table:
         return self.length
 
     @property
+    def stored(self) -> tuple[str, ...]:
+        """Names of the columns that hold data, in the order in which they came, without computed ones."""
+        return tuple(self._columns)
+
+    @property
     def present(self) -> frozenset[str]:
         """Names of the columns that hold data, computed ones included."""
         computed = {"rank"} | ({"end_ns", "dur_us"} if "dur_ns" in self._columns else set())
@@ -110,6 +115,12 @@ class Table:
         """Only the rows at ``positions``, in that order."""
         columns = {name: values[positions] for name, values in self._columns.items()}
         return Table(self.spec, columns, len(positions), self.rank)
+
+    def text(self, name: str, row: int) -> str | None:
+        """One cell of a text column, None where missing."""
+        values = self[name]
+        code = int(values.codes[row])
+        return None if code < 0 else str(values.categories[code])
 
     def strings(self, name: str) -> np.ndarray[Any, np.dtype[np.object_]]:
         """A text column as an object array of str, None where missing."""

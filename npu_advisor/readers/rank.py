@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from npu_advisor.base.errors import ProfileError
+from npu_advisor.base.heap import give_back
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
 from npu_advisor.model.profile import Profile, ProfileInfo
@@ -27,6 +28,7 @@ from npu_advisor.readers.discover import RankSource, iter_files
 from npu_advisor.readers.info import read_info
 from npu_advisor.readers.kernels import comm_rows, device_tables, kernels_of_file, read_kernel_details
 from npu_advisor.readers.kineto import read_kineto
+from npu_advisor.readers.later import can_wait, register_later
 from npu_advisor.readers.msprof import put_iterations, read_iterations
 from npu_advisor.readers.notes import Notes, UnreadableFileError, some
 from npu_advisor.readers.numbers import Int
@@ -59,6 +61,8 @@ def read_rank(source: RankSource, progress: Progress | None = None) -> Profile:
         return _Rank(source, progress).read()
     except KinetoTraceError:
         return _Rank(replace(source, form="kineto"), progress).read()
+    finally:
+        give_back()
 
 
 class _Rank:
@@ -71,6 +75,7 @@ class _Rank:
         self.columns: dict[str, Columns] = {}
         self.absent: dict[str, Text] = {}
         self.read_any = False
+        self.later: list[str] = []
 
     def read(self) -> Profile:
         source = self.source
@@ -115,7 +120,12 @@ class _Rank:
 
     def _tables(self) -> None:
         for role, (table, reader) in READERS.items():
-            self._simple(role, table, reader)
+            path = self.source.files.get(role)
+            if path is not None and can_wait(role, path):
+                self.later.append(role)
+                self._finish(path)
+            else:
+                self._simple(role, table, reader)
         if "allocs" in self.columns:
             self._simple("operator_memory", "frees", read_frees)
 
@@ -134,6 +144,9 @@ class _Rank:
         return content.info
 
     def _finished(self, info: ProfileInfo) -> Profile:
+        if self.later and not self._has_rows():
+            for role in self.later:
+                self._simple(role, *READERS[role])
         self._refuse_nothing()
         self._still_written()
         self._tell(self.total)
@@ -141,6 +154,7 @@ class _Rank:
         tables = {name: Table.build(name, columns, info.rank) for name, columns in self.columns.items()}
         profile = Profile(info, tables, self.notes)
         profile.absent.update(self.absent)
+        register_later(profile, self.source)
         return profile
 
     def _remark_on_input(self, info: ProfileInfo) -> None:
@@ -163,9 +177,8 @@ class _Rank:
         self._tell(self.done)
 
     def _give_up(self, path: Path, reason: Text, *tables: str) -> None:
-        self.notes.unreadable(path.name, reason)
-        for table in tables:
-            self.absent[table] = Text(en=f"{path.name}: {reason.en}", zh=f"{path.name}：{reason.zh}")
+        why = self.notes.give_up(path.name, reason)
+        self.absent.update(dict.fromkeys(tables, why))
 
     def _trace(self) -> Trace | None:
         path = self.source.files.get("trace")
@@ -376,8 +389,11 @@ class _Rank:
     def _links(self) -> None:
         self._simple("communication_matrix", "links", lambda path, _: read_links(path))
 
+    def _has_rows(self) -> bool:
+        return any(name not in ("tracks", "flow_points", "counters", "step_trace") for name in self.columns)
+
     def _refuse_nothing(self) -> None:
-        if any(name not in ("tracks", "flow_points", "counters", "step_trace") for name in self.columns):
+        if self._has_rows():
             return
         path = self.source.path
         unread = [note for note in self.notes if note.code == "file_unreadable"]
