@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import precision
 import pytest
 from places import DEMO
 from synthetic import DEMO as DEMO_SETTINGS
@@ -115,6 +116,18 @@ def test_a_slow_rank_is_named(ranks: int, slow: int, seed: int, generated: Gener
     assert grave == {"cluster-slow-rank"}
     waits = [step.waiting_for_rank_us for step in report.steps if step.rank != slow]
     assert all(max(wait, key=lambda peer, us=wait: us[peer]) == str(slow) for wait in waits)
+
+
+@pytest.mark.parametrize("kind", ["alone", "together"])
+def test_what_is_told_is_true(kind: str, generated: Generated, report_of: ReportOf) -> None:
+    """The first profiles of the benchmark ``precision.py``, with the judges it uses."""
+    chosen = list(precision.profiles(kind, seed=101))[:: 5 if kind == "alone" else 7]
+    wrong = {}
+    for label, settings in chosen:
+        folder = generated(settings)
+        wrong[label] = precision.CHECKS[kind](report_of(folder), json.loads((folder / "truth.json").read_text()))
+    assert {label: problems for label, problems in wrong.items() if problems} == {}
+    assert len(chosen) == (len(precision.RULES) if kind == "alone" else 2)
 
 
 def test_every_card_fires_on_the_demo(report_of: ReportOf) -> None:

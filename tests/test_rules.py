@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from places import DEMO, PROFILES, needs_profiles
+from rich.cells import cell_len
 
 from npu_advisor import analyze, load_profile, load_rules
 from npu_advisor.api import finish
@@ -36,6 +37,14 @@ def test_the_cases_of_a_rule_are_well_formed(rule: Rule) -> None:
     assert file is not None
     assert file.fires
     assert file.silent
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_a_title_fits_its_line(rule: Rule) -> None:
+    """A title stands on one line with its saving; in 100 columns that leaves it 55 cells."""
+    assert cell_len(rule.title.en) <= 55
+    assert cell_len(rule.title.zh) <= 55
+    assert not rule.title.en.endswith(".")
 
 
 @pytest.mark.parametrize(("rule", "case"), [pytest.param(r, c, id=f"{r.id}: {c.name}") for r, c in _cases()])

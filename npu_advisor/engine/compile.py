@@ -152,7 +152,8 @@ class _Compiler(Checker):
             return p.FixPlan(fix, self.expression(fix.memory, scope, (*place, "memory"), "num"), where)
         if fix.per_parameter is not None:
             place = (*place, "per_parameter")
-            return p.FixPlan(fix, self.expression(fix.per_parameter, scope, place, "bool"), where)
+            # It chooses between two prices of one cure: what a profile without its columns shows is the usual one.
+            return p.FixPlan(fix, self.expression(fix.per_parameter, self._quiet(scope), place, "bool"), where)
         if fix.expression is None:
             return p.FixPlan(fix, where=where)
         part = "by" if fix.by is not None else "us"

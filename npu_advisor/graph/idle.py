@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints, Mask, Spans, intersect, latest_open, subtract, union
+from npu_advisor.base.intervals import Ints, Mask, Spans, cut, intersect, latest_open, subtract, union
 from npu_advisor.graph.clock import device_late
 from npu_advisor.graph.named import starting
 from npu_advisor.graph.steps import idle_spans
@@ -77,14 +77,30 @@ def idle(profile: Profile) -> Table:
     late = device_late(profile, causes.start[waits], causes.end[waits])
     causes = causes._replace(start=causes.start + late, end=causes.end + late)
     ends = ends._replace(launch=np.where(ends.launch >= 0, ends.launch + late, -1))
-    parts: list[_Piece] = []
-    for row in range(len(steps)):
-        start, first, last = (int(steps[name][row]) for name in ("start_ns", "device_start_ns", "device_end_ns"))
-        if first < 0:
-            continue
-        spans = idle_spans(compute, comm, start, max(last, start))
-        parts.extend(_pieces(spans, row, first, causes, ends, copies))
-    return _table(profile, parts)
+    windows = _windows(
+        steps["start_ns"], np.maximum(steps["device_end_ns"], steps["start_ns"]), steps["device_start_ns"]
+    )
+    spans = cut(idle_spans(compute, comm, windows.spans), windows.spans.start)
+    return _table(profile, list(_pieces(spans, windows, causes, ends, copies)))
+
+
+class _Windows(NamedTuple):
+    """Where idle time is looked for, in time order, not overlapping: for each its row in ``steps`` and the start of
+    the first device task."""
+
+    spans: Spans
+    step: Ints
+    first: Ints
+
+    def at(self, start: Ints) -> Ints:
+        """The window that each time lies in."""
+        return np.searchsorted(self.spans.start, start, side="right") - 1
+
+
+def _windows(start: Ints, end: Ints, first: Ints) -> _Windows:
+    kept = np.flatnonzero((first >= 0) & (end > start))
+    kept = kept[np.argsort(start[kept], kind="stable")]
+    return _Windows(Spans(start[kept], end[kept]), kept, first[kept])
 
 
 def _causes(profile: Profile) -> _Causes:
@@ -134,27 +150,28 @@ class _Piece(NamedTuple):
     dequeue: Ints
     api: Ints
     op: Ints
-    step: int
+    step: Ints
 
 
-def _pieces(idle_: Spans, step: int, first: int, causes: _Causes, ends: _Ends, copies: Spans) -> Iterator[_Piece]:
-    """The idle spans of one step, cut so that every piece has one owner."""
+def _pieces(idle_: Spans, windows: _Windows, causes: _Causes, ends: _Ends, copies: Spans) -> Iterator[_Piece]:
+    """The idle spans, none of them in two steps, cut so that every piece has one owner."""
     # No idle span straddles the first device task, so each piece is wholly prepare or wholly free.
     ending = np.minimum(np.searchsorted(ends.start, idle_.end), max(len(ends.start) - 1, 0))
     launch = ends.launch[ending]
-    late = launch + _latency(idle_, ending, ends) >= idle_.start
+    late = launch + _latency(idle_, windows, ending, ends) >= idle_.start
     queued = (launch >= 0) & ~late
     left = Spans(idle_.start[~queued], idle_.end[~queued])
     for owner in range(OWNERS.index("dispatch")):
         rows = np.flatnonzero(causes.owner == owner)
-        taken = intersect(left, union(causes.start[rows], causes.end[rows]))
+        taken = cut(intersect(left, union(causes.start[rows], causes.end[rows])), windows.spans.start)
         if len(taken.start):
-            left = subtract(left, taken)
+            left = cut(subtract(left, taken), windows.spans.start)
             cause = rows[latest_open(causes.start[rows], causes.end[rows], taken.start)]
             dequeue = np.full(len(cause), -1, dtype=np.int64)
-            yield _piece(taken, owner, first, (dequeue, causes.api[cause], causes.op[cause]), step)
+            yield _piece(taken, owner, windows, (dequeue, causes.api[cause], causes.op[cause]))
     left = union(np.append(left.start, idle_.start[queued]), np.append(left.end, idle_.end[queued]))
-    for copying, spans in ((True, intersect(left, copies)), (False, subtract(left, copies))):
+    for copying, found in ((True, intersect(left, copies)), (False, subtract(left, copies))):
+        spans = cut(found, windows.spans.start)
         whole = np.searchsorted(idle_.start, spans.start, side="right") - 1
         task = ending[whole] if len(whole) else whole
         owners = np.full(len(whole), OWNERS.index("other"))
@@ -166,7 +183,7 @@ def _pieces(idle_: Spans, step: int, first: int, causes: _Causes, ends: _Ends, c
             refill = waited & (drained >= 0)
             owners[refill], dequeue[refill], op[refill] = OWNERS.index("sync"), -1, causes.op[drained[refill]]
             api[refill] = causes.api[drained[refill]]
-        yield _piece(spans, owners, first, (dequeue, api, op), step)
+        yield _piece(spans, owners, windows, (dequeue, api, op))
 
 
 def _drained_by(at: Ints, causes: _Causes) -> Ints:
@@ -180,19 +197,32 @@ def _drained_by(at: Ints, causes: _Causes) -> Ints:
     return np.where((latest >= 0) & (causes.end[found] + REFILL_NS >= at), found, -1)
 
 
-def _latency(idle_: Spans, ending: Ints, ends: _Ends) -> int:
-    """Usual time from launch to start on a device that is already idle: median over such tasks of the step, in ns."""
+def _latency(idle_: Spans, windows: _Windows, ending: Ints, ends: _Ends) -> Ints:
+    """Of each span, in ns, the usual time from launch to start on a device that is already idle.
+
+    The median over such tasks of the span's step.
+    """
+    window = windows.at(idle_.start)
     if not len(ends.start):
-        return DEFAULT_LATENCY_NS
+        return np.full(len(window), DEFAULT_LATENCY_NS)
     waited = (ends.launch[ending] >= idle_.start) & (ends.launch[ending] >= 0)
-    delay = ends.start[ending][waited] - ends.launch[ending][waited]
-    return int(np.clip(np.median(delay), 0, 50_000)) if len(delay) else DEFAULT_LATENCY_NS
+    delay = (ends.start - ends.launch)[ending][waited]
+    order = np.lexsort((delay, window[waited]))
+    count = np.bincount(window[waited], minlength=len(windows.step))
+    usual = np.full(len(windows.step), DEFAULT_LATENCY_NS)
+    some = np.flatnonzero(count)
+    at = (np.cumsum(count) - count)[some]
+    low, high = (delay[order][at + (count[some] - more) // 2] for more in (1, 0))
+    usual[some] = np.clip((low + high) // 2, 0, 50_000)
+    return usual[window]
 
 
-def _piece(spans: Spans, owner: Ints | int, first: int, keys: tuple[Ints, Ints, Ints], step: int) -> _Piece:
+def _piece(spans: Spans, owner: Ints | int, windows: _Windows, keys: tuple[Ints, Ints, Ints]) -> _Piece:
     """``keys`` are rows in ``dequeues``, ``apis`` and ``ops``."""
     owners = np.broadcast_to(np.asarray(owner, dtype=np.int64), spans.start.shape)
-    return _Piece(spans.start, spans.end, owners, (spans.start < first).astype(np.int64), *keys, step)
+    window = windows.at(spans.start)
+    prepare = (spans.start < windows.first[window]).astype(np.int64)
+    return _Piece(spans.start, spans.end, owners, prepare, *keys, windows.step[window])
 
 
 # The calls that an ordering wait stands before, and the ops whose waits are for data.
@@ -224,11 +254,6 @@ def _table(profile: Profile, parts: list[_Piece]) -> Table:
         return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
 
     start, end, op = column("start"), column("end"), column("op")
-    step = (
-        np.concatenate([np.full(len(part.start), part.step) for part in parts])
-        if parts
-        else np.zeros(0, dtype=np.int64)
-    )
     order = np.argsort(start, kind="stable")
     columns = {
         "start_ns": start[order],
@@ -239,7 +264,7 @@ def _table(profile: Profile, parts: list[_Piece]) -> Table:
         "api": column("api")[order],
         "orders_replay": _orders_replay(profile, column("api"))[order],
         "op": op[order],
-        "step": step[order],
+        "step": column("step")[order],
     }
     ops = profile.table("ops")
     for name in ("source", "source_how"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints, Mask, Spans, clip, subtract, union
+from npu_advisor.base.intervals import Floats, Ints, Mask, Spans, covered, subtract, union
 from npu_advisor.base.messages import say
 from npu_advisor.model.profile import Diagnostic, Profile
 from npu_advisor.model.table import Table
@@ -164,12 +164,7 @@ def close_steps(profile: Profile) -> None:
     order = np.argsort(steps["start_ns"], kind="stable")
     end[order] = np.maximum.accumulate(end[order])
     start[order[1:]] = np.maximum(start[order[1:]], end[order[:-1]])
-    ledger = [
-        _ledger(busy["kernels"], busy["comms"], *(int(column[row]) for column in (start, end, first, last)))
-        for row in range(len(steps))
-    ]
-    names = ("compute_us", "comm_us", "exposed_comm_us", "free_us", "prepare_us", "after_us")
-    columns = {name: np.array([row[index] for row in ledger]) / 1000.0 for index, name in enumerate(names)}
+    columns = _ledger(busy["kernels"], busy["comms"], Spans(start, end), first, last)
     profile.put(
         steps.with_columns(
             start_ns=start,
@@ -200,23 +195,26 @@ def _device_windows(profile: Profile, count: int) -> tuple[Ints, Ints]:
     return np.where(last < 0, -1, first), last
 
 
-def _ledger(compute: Spans, comm: Spans, start: int, end: int, first: int, last: int) -> tuple[int, ...]:
-    """ns of compute, communication, exposed communication, free, prepare and after in one wall window."""
-    computing = clip(compute, start, end)
-    communicating = clip(comm, start, end)
-    exposed = subtract(communicating, computing)
-    idle = idle_spans(compute, comm, start, end)
-    if first < 0:
-        return computing.total, communicating.total, exposed.total, 0, idle.total, 0
-    first, last = max(first, start), max(last, start)
-    parts = [clip(idle, low, high).total for low, high in ((first, last), (start, first), (last, end))]
-    return (computing.total, communicating.total, exposed.total, *parts)
+def _ledger(compute: Spans, comm: Spans, window: Spans, first: Ints, last: Ints) -> dict[str, Floats]:
+    """The columns of ``steps`` that say what passes in each wall window, in us; ``first`` is -1 without device work."""
+    start, end = window
+    busy = union(np.append(compute.start, comm.start), np.append(compute.end, comm.end))
+    first = np.where(first < 0, end, np.maximum(first, start))
+    last = np.maximum(last, first)
+    ns = {
+        "compute_us": covered(start, end, compute),
+        "comm_us": covered(start, end, comm),
+        "exposed_comm_us": covered(start, end, subtract(comm, compute)),
+        "free_us": last - first - covered(first, last, busy),
+        "prepare_us": first - start - covered(start, first, busy),
+        "after_us": end - last - covered(last, end, busy),
+    }
+    return {name: values / 1000.0 for name, values in ns.items()}
 
 
-def idle_spans(compute: Spans, comm: Spans, start: int, end: int) -> Spans:
-    """When the device neither computes nor communicates inside a window."""
-    window = Spans(np.array([start], dtype=np.int64), np.array([end], dtype=np.int64))
-    return subtract(subtract(window, clip(compute, start, end)), clip(comm, start, end))
+def idle_spans(compute: Spans, comm: Spans, windows: Spans) -> Spans:
+    """When the device neither computes nor communicates inside the windows, which must be in order and disjoint."""
+    return subtract(subtract(union(*windows), compute), comm)
 
 
 # A first or last step with this share of the usual ops but fewer than that share of the usual kernels lost records.

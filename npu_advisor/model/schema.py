@@ -172,7 +172,7 @@ TABLES: tuple[TableSpec, ...] = (
             Column("steps", "int", "complete steps seen"),
             _us("step_us", "mean duration of the complete steps"),
             _us("steps_us", "summed duration of the steps"),
-            _us("device_busy_us", "union of compute kernels, summed over the step windows"),
+            _us("device_busy_us", "when a compute kernel of a step runs"),
             _us("device_idle_us", "device window minus compute and communication, summed over the steps"),
             *(_us(f"idle_{owner}_us", f"idle time owned by {owner}, summed over the steps") for owner in IDLE_OWNERS),
             Column("other_ranks", "int", "further ranks of the run that were read"),

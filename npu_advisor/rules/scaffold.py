@@ -51,7 +51,7 @@ suggest:
     zh: 说明如何修改。
 """
 _CASES = """\
-# Run with: npu-advisor rules test --mutate --select {id}
+# Run with: npu-advisor rules test --mutate --select {id} (and --rules DIR where no pyproject.toml names the folder)
 rule: {id}
 cases:
   - name: a tenth of the computing time

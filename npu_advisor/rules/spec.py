@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from npu_advisor.base.terms import Effort, Severity, Text
+from npu_advisor.base.units import parse_quantity
 from npu_advisor.rules.source import Origin
 
 Scalar = str | int | float | bool
@@ -66,11 +67,18 @@ class Form(BaseModel):
 
 
 class Param(Form):
-    """A threshold or list of the rule that users may change."""
+    """A threshold or list of the rule that users may change; a text with a unit is a quantity, such as 5ms or 3%."""
 
     default: Annotated[Any, BeforeValidator(_scalar_or_list)]
     unit: str = ""
     doc: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _quantity(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("unit") and isinstance(data.get("default"), str):
+            return {**data, "default": parse_quantity(data["default"], data["unit"])}
+        return data
 
 
 class Gaps(Form):
