@@ -53,6 +53,8 @@ def opened(browser: Any) -> Iterator[Callable[..., Tab]]:
 
     def visit(path: Path, width: int = 1440, scheme: str = "light", fragment: str = "") -> Tab:
         page = browser.new_page(viewport={"width": width, "height": 1000}, color_scheme=scheme)
+        # A busy machine is no reason to fail.
+        page.set_default_timeout(120_000)
         tab = Tab(page)
         page.goto(path.as_uri() + fragment)
         tabs.append((tab, path.as_uri()))
