@@ -77,7 +77,8 @@ def test_a_usage_line_works(line: str, capsysbinary: pytest.CaptureFixture[bytes
     arguments = [str(DEMO) if word == "PATH" else word for word in shlex.split(line)[1:]]
     arguments = ["layout-transdata" if word == "ID" else word for word in arguments]
     assert main(arguments) == (1 if "--fail-on" in arguments else 0)
-    assert capsysbinary.readouterr().out
+    # Where there is nothing to change or to list, that is said on stderr.
+    assert any(capsysbinary.readouterr())
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\(([^)#:]+)\)", TEXT))
