@@ -135,7 +135,8 @@ def _add_causes(page: Page, pair: RankPair, places: Places) -> None:
     if abs(told.remainder_us) >= _TINY_US:
         page.add((f"   {page.say('ui.compare.remainder')}", MUTED), right=(signed(told.remainder_us), MUTED))
     counts = {"matched": pair.matched_calls, "base": pair.base_only_calls, "new": pair.new_only_calls}
-    page.add((f"   {page.say('ui.compare.matched', **counts)}", MUTED))
+    for line in wrap(page.say("ui.compare.matched", **counts), page.width - 4):
+        page.add((f"   {line}", MUTED))
     page.blank()
 
 
@@ -148,7 +149,8 @@ def _add_cause(page: Page, cause: Cause, places: Places) -> None:
     hidden = abs(cause.us) < _TINY_US
     share = "" if hidden or cause.share_of_change is None else format_pct(cause.share_of_change)
     figures = ("0" if hidden else signed(cause.us)) + pad(share, 11, right=True)
-    page.add((f"   {place_of(cause, places)}", "cyan"), right=(figures, "" if hidden else _tone(cause.us)))
+    where = shorten(place_of(cause, places), page.width - 4, page.ellipsis)
+    page.add((f"   {where}", "cyan"), right=(figures, "" if hidden else _tone(cause.us)))
     notes = [work_told(page.say, change) for change in cause.work]
     if hidden and cause.work:
         notes.append(page.say("ui.compare.hidden"))
@@ -226,7 +228,8 @@ def _add_findings(page: Page, findings: Sequence[FindingChange], places: Places)
         page.add((f"   {word}", _TONES.get(each.status, MUTED)), (title, ""), right=(figures, ""))
         place = each.new_location or each.base_location
         if place is not None:
-            page.add((f"   {' ' * _CELLS}{places.show(place)}", "cyan"))
+            where = shorten(places.show(place), page.width - _CELLS - 4, page.ellipsis)
+            page.add((f"   {' ' * _CELLS}{where}", "cyan"))
     if len(shown) < len(worth):
         page.add((f"   {page.say('ui.compare.more', n=len(worth) - len(shown))}", MUTED))
     page.blank()

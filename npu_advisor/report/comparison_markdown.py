@@ -10,7 +10,7 @@ from npu_advisor.report.cards import Places
 from npu_advisor.report.comparison import locations, only_lines, place_of, signed, verdict, work_told
 from npu_advisor.report.markdown import escape, grid
 from npu_advisor.report.options import Options
-from npu_advisor.report.text import inert
+from npu_advisor.report.text import inert, one_line
 
 _SHOWN, _SHOWN_KERNELS = 10, 10
 
@@ -55,7 +55,7 @@ def _folded(title: str, body: str) -> str:
 
 
 def _code(text: str) -> str:
-    return "`" + text.replace("`", "'").replace("|", "\\|") + "`"
+    return "`" + one_line(text).replace("`", "'").replace("|", "\\|") + "`"
 
 
 def _causes(pair: RankPair, places: Places, words: _Words, most: int | None) -> str:

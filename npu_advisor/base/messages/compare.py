@@ -73,11 +73,11 @@ COMPARE: dict[str, tuple[str, str]] = {
     "ui.compare.noise_mark": ("noise", "噪声"),
     "ui.compare.causes": ("What explains the change", "变化的原因"),
     "ui.compare.by.critical_path": (
-        "by the critical path; these and the remainder add up to the change",
+        "by the critical path; adds up with the remainder",
         "按关键路径；各项与余项之和等于总变化",
     ),
     "ui.compare.by.ledger": (
-        "by the device's time ledger; these and the remainder add up to the change",
+        "by the device's ledger; adds up with the remainder",
         "按设备时间账；各项与余项之和等于总变化",
     ),
     "ui.compare.no_causes": (
