@@ -16,23 +16,31 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "fixtures"))
-
+from npu_advisor import analyze
 from npu_advisor.cluster.rank import Options, summarize
 from npu_advisor.cluster.run import Engine, analyze_cluster, job_report
 from npu_advisor.cluster.store import Store, Summary
 from npu_advisor.cluster.tasks import find_tasks
 from npu_advisor.model.table import Table
 
+ROOT = Path(__file__).resolve().parent.parent
+WRITERS = 4
 KINDS = ("MatMulV3", "FlashAttentionScore", "Add", "Mul", "Cast", "LayerNorm", "Gelu", "Softmax", "Transpose", "Adam")
 
 
-def simulated(rank: int, steps: int, collectives: int, world: int, slow: int) -> Summary:
-    """The summary of one rank of a job in which rank ``slow`` computes a third longer; not one event behind it."""
+def simulated(
+    rank: int, steps: int, collectives: int, world: int, slow: int, document: Mapping[str, object]
+) -> Summary:
+    """The summary of one rank of a job in which rank ``slow`` computes a third longer; not one event behind it.
+
+    ``document`` is what was found inside it.
+    """
     rng = np.random.default_rng(rank)
     pace = 1.33 if rank == slow else 1.0
     work = np.tile(np.full(collectives, 800.0), steps) * rng.normal(1.0, 0.003, steps * collectives)
@@ -109,11 +117,6 @@ def simulated(rank: int, steps: int, collectives: int, world: int, slow: int) ->
         "node": f"node{rank // 8}",
         "form": "text",
         "info": {"rank": rank, "path": f"/job/rank{rank}", "form": "text"},
-        "steps": [],
-        "facts": {"rank": rank},
-        "findings": [],
-        "rules": [],
-        "remarks": [],
     }
     tables = {
         "rank_steps": rows,
@@ -122,7 +125,7 @@ def simulated(rank: int, steps: int, collectives: int, world: int, slow: int) ->
         "rank_comms": comms,
         "rank_links": links,
     }
-    return Summary(meta, [Table.build(name, columns, rank) for name, columns in tables.items()])
+    return Summary(meta, document, [Table.build(name, columns, rank) for name, columns in tables.items()])
 
 
 def rules(arguments: argparse.Namespace) -> None:
@@ -130,13 +133,14 @@ def rules(arguments: argparse.Namespace) -> None:
     folder = Path(arguments.folder or tempfile.mkdtemp(prefix="summaries-"))
     store = Store(str(folder))
     names = [f"rank{rank:06d}.parquet" for rank in range(arguments.ranks)]
-    if not store.has(names[-1]):
-        if os.fork() == 0:  # so that what it takes to write them is not counted
-            shape = (arguments.steps, arguments.collectives, arguments.ranks, arguments.slow)
-            size = [store.write(name, simulated(rank, *shape)) for rank, name in enumerate(names)]
-            print(f"summaries: {sum(size) / len(size) / 1024:.1f} KiB each")
-            os._exit(0)
-        os.wait()
+    if not (folder / "written").exists():
+        # In processes of their own, so that what it takes is not counted.
+        writers = [os.fork() or _write(store, names, part, arguments) for part in range(WRITERS)]
+        for writer in writers:
+            os.waitpid(writer, 0)
+        (folder / "written").touch()
+    sizes = [file.stat().st_size for file in folder.glob("*.parquet")]
+    print(f"summaries: {np.mean(sizes) / 1024:.1f} KiB each")
     wall, cpu = time.perf_counter(), time.process_time()
     report = job_report(store, names, [], str(folder), Options(str(folder)))
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
@@ -147,8 +151,22 @@ def rules(arguments: argparse.Namespace) -> None:
     print(f"{arguments.ranks} ranks x {arguments.steps} steps: {wall:.1f} s ({cpu:.1f} s of cpu), peak {peak:.0f} MiB")
 
 
+def _write(store: Store, names: list[str], part: int, arguments: argparse.Namespace) -> NoReturn:
+    """Write every WRITERS-th summary, with the findings of the demo inside, and end the process."""
+    report = analyze(ROOT / "fixtures" / "demo").model_dump(mode="json")
+    document = {key: report[key] for key in ("steps", "findings", "rules")} | {
+        "facts": report["facts"][0],
+        "remarks": [],
+    }
+    for rank in range(part, len(names), WRITERS):
+        shape = (arguments.steps, arguments.collectives, arguments.ranks, arguments.slow)
+        store.write(names[rank], simulated(rank, *shape, document))
+    os._exit(0)
+
+
 def ranks(arguments: argparse.Namespace) -> None:
     """Analyse generated ranks in a pool and one by one."""
+    sys.path.insert(0, str(ROOT / "fixtures"))
     from synthetic import Settings, generate
 
     folder = Path(arguments.folder or tempfile.mkdtemp(prefix="ranks-"))

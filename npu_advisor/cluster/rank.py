@@ -19,7 +19,7 @@ from npu_advisor.base.terms import Text
 from npu_advisor.rules.spec import Rule
 
 # Changes with what a summary holds, so that older ones are made anew.
-FORMAT = 1
+FORMAT = 2
 _RULES: dict[str, list[Rule]] = {}
 _NODE = re.compile(r"^(.+?)_\d+_\d{14,}_ascend_(?:pt|ms)$")
 
@@ -135,13 +135,15 @@ def summary_of(path: str, task: Task, options: Options) -> Any:
         "node": _node(task.path),
         "stage": stage_of(profile),
         "world": world_size(profile),
+    }
+    document = {
         "steps": [step.model_dump(mode="json") for step in summary.steps(profile, summary.paths_of(0, priced.trusted))],
         "facts": summary.facts(profile).model_dump(mode="json"),
         "findings": [finding.model_dump(mode="json") for finding in priced.findings],
         "rules": [outcome.model_dump(mode="json") for outcome in summary.outcomes([results[0][1]])],
         "remarks": [remark.model_dump(mode="json") for remark in summary.remarks(profile)],
     }
-    return Summary(meta, summary_tables(profile))
+    return Summary(meta, document, summary_tables(profile))
 
 
 def _rules(options: Options) -> list[Rule]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -78,18 +77,19 @@ def _results(tasks: Sequence[Task], options: Options, engine: Engine) -> Iterabl
 
 def job_report(store: Store, names: Sequence[str], failed: Sequence[Failed], path: str, options: Options) -> Report:
     """The report on the summaries ``names``; the same for any order of these."""
-    metas, tables = store.load(names)
+    inside = Inside()
+    metas, tables = store.load(names, inside.add)
     profile = job_profile(metas, tables)
     findings, outcomes = _judged(profile, options)
-    inside = _inside(metas)
+    shown = [store.document(meta["name"]) for meta in _worth_showing(metas, findings)]
     return Report(
         tool=Tool(version=__version__),
         profile=ProfileFacts(path=path, ranks=[RankInfo(**meta["info"]) for meta in metas]),
-        steps=[Step(**step) for meta in _worth_showing(metas, findings) for step in meta["steps"]],
-        facts=[RankFacts(**meta["facts"]) for meta in _worth_showing(metas, findings)],
-        findings=[*findings, *inside],
+        steps=[Step(**step) for document in shown for step in document["steps"]],
+        facts=[RankFacts(**document["facts"]) for document in shown],
+        findings=[*findings, *inside.findings()],
         rules=outcomes,
-        diagnostics=[*_failures(failed), *_partial(profile), *_repeated(names, metas), *_remarks(metas)],
+        diagnostics=[*_failures(failed), *_partial(profile), *_repeated(names, metas), *inside.remarks()],
     )
 
 
@@ -107,19 +107,41 @@ def _judged(profile: Profile, options: Options) -> tuple[list[Finding], list[Any
     return price([(profile, results)], Roots()).findings, summary.outcomes([results])
 
 
-def _inside(metas: Sequence[Mapping[str, Any]]) -> list[Finding]:
-    """What the rules found inside single ranks: the same finding of several ranks is one, with the saving of each."""
-    best: dict[str, dict[str, Any]] = {}
-    savings: dict[str, dict[str, float]] = {}
-    for meta in metas:
-        for found in meta["findings"]:
-            key, us = found["fingerprint"], (found["saving"] or {}).get("us_per_step", 0.0)
-            savings.setdefault(key, {})[str(meta["rank"])] = us
-            if key not in best or us > (best[key]["saving"] or {}).get("us_per_step", 0.0):
-                best[key] = found
-    merged = [Finding(**{**found, "saving_by_rank": savings[key]}) for key, found in best.items()]
-    merged.sort(key=lambda one: (one.severity.order, -(one.saving.us_per_step if one.saving else 0.0), one.fingerprint))
-    return merged[:SHOWN_FINDINGS]
+class Inside:
+    """What was found inside single ranks, rank by rank: the same finding of several ranks is one, with the saving of
+    each, and a remark on the input that is true of several is one. The order of the ranks does not matter."""
+
+    def __init__(self) -> None:
+        self._best: dict[str, tuple[float, int, dict[str, Any]]] = {}
+        self._savings: dict[str, dict[int, float]] = {}
+        self._remarks: dict[str, tuple[int, dict[str, Any]]] = {}
+
+    def add(self, meta: Mapping[str, Any], document: Mapping[str, Any]) -> None:
+        """Take in the document of one rank."""
+        rank = int(meta["rank"])
+        for found in document["findings"]:
+            key, us = found["fingerprint"], float((found["saving"] or {}).get("us_per_step", 0.0))
+            self._savings.setdefault(key, {})[rank] = us
+            if key not in self._best or (-us, rank) < self._best[key][:2]:
+                self._best[key] = (-us, rank, found)
+        for remark in document["remarks"]:
+            key = repr((remark["code"], remark["message"]))
+            if key not in self._remarks or rank < self._remarks[key][0]:
+                self._remarks[key] = (rank, remark)
+
+    def findings(self) -> list[Finding]:
+        """The best SHOWN_FINDINGS."""
+        made = []
+        for key, (_, _, found) in self._best.items():
+            by_rank = {str(rank): us for rank, us in sorted(self._savings[key].items())}
+            made.append(Finding(**{**found, "saving_by_rank": by_rank}))
+        made.sort(key=lambda one: (one.severity.order, -(one.saving.us_per_step if one.saving else 0), one.fingerprint))
+        return made[:SHOWN_FINDINGS]
+
+    def remarks(self) -> list[Remark]:
+        """Remarks on the input, those of lower ranks first."""
+        ordered = sorted(self._remarks.items(), key=lambda item: (item[1][0], item[0]))
+        return [Remark(**remark) for _, (_, remark) in ordered]
 
 
 def _worth_showing(metas: Sequence[Mapping[str, Any]], findings: Sequence[Finding]) -> list[Mapping[str, Any]]:
@@ -147,13 +169,3 @@ def _partial(profile: Profile) -> list[Remark]:
         return []
     told = partial(len(ranks), world, absent)
     return [Remark(code=told.code, severity=told.severity, file=told.file, message=told.message)]
-
-
-def _remarks(metas: Sequence[Mapping[str, Any]]) -> list[Remark]:
-    """What is to be said of the input, once for all ranks that it is true of."""
-    seen: dict[str, dict[str, Any]] = {}
-    for meta in metas:
-        for remark in meta["remarks"]:
-            key = hashlib.sha256(repr((remark["code"], remark["message"])).encode()).hexdigest()
-            seen.setdefault(key, remark)
-    return [Remark(**remark) for remark in seen.values()]

@@ -2,19 +2,21 @@
 
 Column ``table`` says which table a row belongs to; the other columns are the union of the columns of all tables (null
 where a table has none), so that any tool reads them: ``select * from 'DIR/*.parquet' where "table" = 'rank_steps'``.
-The metadata of the file, under ``npu_advisor``, is JSON: the rank, where it was read, how many rows each table has, its
-findings and the remarks on its input.
+The metadata of the file, under ``npu_advisor``, is JSON: the rank, where it was read, how many rows each table has. The
+first row, of table ``report``, holds in column ``document`` what was found inside the rank: its findings, the ledger of
+its steps and the remarks on its input, as JSON.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from npu_advisor.base.errors import ConfigError
@@ -39,9 +41,10 @@ def arrow() -> Any:
 
 @dataclass(frozen=True)
 class Summary:
-    """One rank: ``meta`` (JSON values) and its tables."""
+    """One rank: ``meta`` and ``document`` (JSON values) and its tables."""
 
     meta: Mapping[str, Any]
+    document: Mapping[str, Any]
     tables: Sequence[Table]
 
     @property
@@ -80,11 +83,18 @@ class Store:
         with self.files.open(f"{self.root}/{name}", "rb") as file:
             return pa.parquet.read_table(pa.BufferReader(file.read()), use_threads=False)
 
-    def load(self, names: Sequence[str]) -> tuple[list[dict[str, Any]], dict[str, Table]]:
-        """The metadata of summaries and their tables one below the other, both by rank.
+    def document(self, name: str) -> dict[str, Any]:
+        """What was found inside the rank of one summary."""
+        return _document(self.read(name))
 
-        A rank that was recorded more than once counts with the summary whose name comes last: folder names hold the
-        time of the recording.
+    def load(
+        self, names: Sequence[str], seen: Callable[[dict[str, Any], dict[str, Any]], None]
+    ) -> tuple[list[dict[str, Any]], dict[str, Table]]:
+        """The metadata of summaries (and the ``name`` of each) and their tables one below the other, both by rank.
+
+        Documents go to ``seen(meta, document)`` one by one: those of all ranks together would not fit. A rank that was
+        recorded more than once counts with the summary whose name comes last: folder names hold the time of the
+        recording.
         """
         pa = arrow()
         metas: dict[int, dict[str, Any]] = {}
@@ -92,11 +102,12 @@ class Store:
         with ThreadPoolExecutor(_READERS) as pool:
             for part in _chunks(sorted(names, reverse=True), _BATCH):
                 new = []
-                for one in pool.map(self.read, part):
-                    meta = json.loads(one.schema.metadata[META])
+                for name, one in zip(part, pool.map(self.read, part), strict=True):
+                    meta = {**json.loads(one.schema.metadata[META]), "name": name}
                     if meta["rank"] not in metas:
                         metas[meta["rank"]] = meta
                         new.append((one, meta))
+                        seen(meta, _document(one))
                 for name in SUMMARY_TABLES if new else ():
                     cut = [_part(one, meta, name).select(_columns(name)) for one, meta in new]
                     batches[name].append(pa.concat_tables(cut).combine_chunks())
@@ -108,10 +119,20 @@ def stacked(summary: Summary) -> Any:
     """The tables of a summary as one pyarrow table."""
     pa = arrow()
     schema = _schema()
-    parts = [_arrow_of(table, schema) for table in summary.tables]
+    text = _json(summary.document)
+    first = [pa.array([{"table": "report", "document": text}.get(field.name)], field.type) for field in schema]
+    parts = [pa.Table.from_arrays(first, schema=schema), *(_arrow_of(table, schema) for table in summary.tables)]
     meta = {**summary.meta, "rows": {table.spec.name: len(table) for table in summary.tables}}
-    text = json.dumps(meta, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return pa.concat_tables(parts).combine_chunks().replace_schema_metadata({META: text.encode()})
+    return pa.concat_tables(parts).combine_chunks().replace_schema_metadata({META: _json(meta).encode()})
+
+
+def _json(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def _document(one: Any) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(one.column("document")[0].as_py())
+    return found
 
 
 def _arrow_of(table: Table, schema: Any) -> Any:
@@ -121,7 +142,7 @@ def _arrow_of(table: Table, schema: Any) -> Any:
     for field in schema:
         if field.name == "table":
             arrays.append(pa.array([table.spec.name] * count, field.type))
-        elif field.name == "rank" or field.name in table.present:
+        elif field.name in table.present:
             values = table.strings(field.name) if pa.types.is_string(field.type) else table[field.name]
             arrays.append(pa.array(values, field.type, from_pandas=True))
         else:
@@ -136,7 +157,7 @@ def _columns(name: str) -> list[str]:
 def _schema() -> Any:
     pa = arrow()
     kinds = {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(), "text": pa.string()}
-    fields = {"table": pa.string()}
+    fields = {"table": pa.string(), "document": pa.string()}
     for name in SUMMARY_TABLES:
         fields |= {column.name: kinds[column.kind] for column in SCHEMA[name].columns}
     return pa.schema(list(fields.items()))
@@ -144,7 +165,7 @@ def _schema() -> Any:
 
 def _part(one: Any, meta: Mapping[str, Any], name: str) -> Any:
     rows = meta["rows"]
-    before = sum(rows[other] for other in SUMMARY_TABLES[: SUMMARY_TABLES.index(name)])
+    before = 1 + sum(rows[other] for other in SUMMARY_TABLES[: SUMMARY_TABLES.index(name)])
     return one.slice(before, rows[name])
 
 
