@@ -114,12 +114,11 @@ def eligible(table: Table) -> Mask:
 
 def label_of(profile: Profile, table: Table, row: int) -> tuple[str, Frame | None]:
     """What to call the event, and the user's line that calls it."""
-    names = table["name"]
-    name = str(names.categories[names.codes[row]])
+    name = str(table.text("name", row))
     if table.spec.name == "ops":
-        source = table.strings("source")[row]
+        source = table.text("source", row)
         short = name.removeprefix("Optimizer.step#") if name.startswith("Optimizer.step#") else name
-        return short, parse_frame(str(source)) if source else None
+        return short, parse_frame(source) if source else None
     frame = parse_frame(name)
     assert frame is not None
     return frame.function, _caller(profile, frame, table, row)
@@ -128,10 +127,14 @@ def label_of(profile: Profile, table: Table, row: int) -> tuple[str, Frame | Non
 def _caller(profile: Profile, frame: Frame, table: Table, row: int) -> Frame | None:
     """The user frame just outside ``frame``, from the stack of any op that runs inside this call."""
     ops = profile.table("ops")
-    inside = (ops["track"] == table["track"][row]) & (ops["start_ns"] >= table["start_ns"][row])
-    inside &= (ops["end_ns"] <= table["end_ns"][row]) & (ops["stack"].codes >= 0)
-    for op in np.flatnonzero(inside)[:50]:
-        parsed = [parse_frame(text) for text in split_stack(str(ops.strings("stack")[op]))]
+    start, stacks = ops["start_ns"], ops["stack"]
+    low, high = table["start_ns"][row], table["start_ns"][row] + table["dur_ns"][row]
+    # Few of all the ops of a recording: nothing else is looked at of the others.
+    begun = np.flatnonzero((start >= low) & (start <= high))
+    inside = (ops["track"][begun] == table["track"][row]) & (start[begun] + ops["dur_ns"][begun] <= high)
+    codes = stacks.codes[begun[inside]]
+    for code in dict.fromkeys(codes[codes >= 0][:50].tolist()):
+        parsed = [parse_frame(text) for text in split_stack(str(stacks.categories[code]))]
         chain = [item for item in parsed if item is not None and is_user_path(item.path)]
         for inner, outer in pairwise(chain):
             if inner.function == frame.function and inner.path.endswith(frame.path):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.frame import Frame, parse_frame
-from npu_advisor.base.intervals import Ints, clip, union
+from npu_advisor.base.intervals import Ints, clip, covered, union
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
 from npu_advisor.base.units import format_us
@@ -110,17 +110,15 @@ def _events(profile: Profile, position: int, name: str) -> Iterator[tuple[Label,
 
 
 def _device_label(table: Table, row: int) -> tuple[str, Frame | None]:
-    kind, source = (table[key] for key in ("type", "source"))
-    line = str(source.categories[source.codes[row]]) if source.codes[row] >= 0 else ""
-    name = kind if kind.codes[row] >= 0 else table["name"]
-    return str(name.categories[name.codes[row]]), parse_frame(line) if line else None
+    line = table.text("source", row)
+    return str(table.text("type", row) or table.text("name", row)), parse_frame(line) if line else None
 
 
 def _calls(replayer: Replayer, event: _Event) -> list[tuple[int, int, int]]:
     """Track, start and end of each row."""
     table = replayer.profiles[event.position].table(event.table)
-    columns = (table[key][event.rows].tolist() for key in ("track", "start_ns", "end_ns"))
-    return list(zip(*columns, strict=True))
+    track, start, length = (table[key][event.rows] for key in ("track", "start_ns", "dur_ns"))
+    return list(zip(track.tolist(), start.tolist(), (start + length).tolist(), strict=True))
 
 
 def _inside(replayer: Replayer, event: _Event, spoken: list[tuple[int, int, int]]) -> bool:
@@ -142,10 +140,13 @@ def _is_claimed(replayer: Replayer, event: _Event, claims: Claims) -> bool:
             if name == event.table and np.isin(event.rows, rows).any():
                 return True
             continue
-        for track, start, end in _calls(replayer, event):
-            mine = rows[table["track"][rows] == track]
-            spans = clip(union(table["start_ns"][mine], table["end_ns"][mine]), start, end)
-            if spans.total >= CLAIMED * (end - start):
+        track, start, end = (np.array(column) for column in zip(*_calls(replayer, event), strict=True))
+        for lane in np.unique(track):
+            mine = rows[table["track"][rows] == lane]
+            spans = union(table["start_ns"][mine], table["start_ns"][mine] + table["dur_ns"][mine])
+            here = track == lane
+            length = end[here] - start[here]
+            if (covered(start[here], end[here], spans) >= CLAIMED * length).any():
                 return True
     return False
 

@@ -383,8 +383,8 @@ def _why_no_line(profile: Profile, op: int | None) -> Text:
     if op < 0:
         return say("location.not_linked")
     if not stacks:
-        return say("location.packages_only", op=ops.strings("name")[op])
-    return say("location.no_python_origin", op=ops.strings("name")[op])
+        return say("location.packages_only", op=ops.text("name", op))
+    return say("location.no_python_origin", op=ops.text("name", op))
 
 
 def fingerprint_of(raw: RawFinding) -> str:

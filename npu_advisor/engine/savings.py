@@ -342,7 +342,7 @@ def _price(run: Run, entries: list[_Entry], found: Savings) -> None:
 def per_iteration(profile: Profile) -> Text | None:
     """That figures are per iteration of a loop, and how iterations were told; None where steps were marked."""
     table = unmarked(profile)
-    way = None if table is None else table.strings("how")[0]
+    way = None if table is None else table.text("how", 0)
     if table is None or way is None:
         return None
     how = say(f"saving.how_{way}")

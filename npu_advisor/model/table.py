@@ -111,6 +111,12 @@ class Table:
         columns = {name: values[positions] for name, values in self._columns.items()}
         return Table(self.spec, columns, len(positions), self.rank)
 
+    def text(self, name: str, row: int) -> str | None:
+        """One cell of a text column, None where missing."""
+        values = self[name]
+        code = int(values.codes[row])
+        return None if code < 0 else str(values.categories[code])
+
     def strings(self, name: str) -> np.ndarray[Any, np.dtype[np.object_]]:
         """A text column as an object array of str, None where missing."""
         values = self[name]

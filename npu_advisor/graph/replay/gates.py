@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -104,7 +105,7 @@ def anchors(graph: Graph, calibrated: Calibrated) -> list[tuple[int, int]]:
         return []
     nodes = walk(parents(graph, calibrated), rec, int(np.argmax(rec)), int(rec.min()) - 1)
     edges = calibrated.binding[nodes[:-1]]
-    length = held(graph, calibrated, edges)
+    length = held(graph, calibrated, edges, open_on(graph))
     rows = np.flatnonzero(length)
     high = rec[graph.net.dst[edges[rows]]]
     spans = list(zip((high - length[rows]).tolist(), high.tolist(), strict=True))
@@ -132,8 +133,11 @@ def walk(parent: list[int], rec: Ints, node: int, low: int) -> Ints:
     return np.array(nodes, dtype=np.int64)
 
 
-def held(graph: Graph, calibrated: Calibrated, edges: Ints) -> Ints:
-    """How much of each edge's recorded length only an anchor holds, in ns; 0 where it is too little to count."""
+def held(graph: Graph, calibrated: Calibrated, edges: Ints, open_ops: Mapping[int, Spans]) -> Ints:
+    """How much of each edge's recorded length only an anchor holds, in ns; 0 where it is too little to count.
+
+    ``open_ops`` is what :func:`open_on` gives.
+    """
     net, rec = graph.net, calibrated.rec
     kind = net.kind[edges]
     length = rec[net.dst[edges]] - rec[net.src[edges]]
@@ -141,15 +145,14 @@ def held(graph: Graph, calibrated: Calibrated, edges: Ints) -> Ints:
     whole = np.isin(kind, list(_LEAST))
     found = np.where(whole, length, calibrated.residual[edges])
     silent = np.flatnonzero((kind == HOST) & (length > least))
-    covers = _covers(graph) if len(silent) else {}
     for lane in np.unique(net.lane[edges[silent]]).tolist():
         rows = silent[net.lane[edges[silent]] == lane]
         low, high = (rec[end[edges[rows]]] for end in (net.src, net.dst))
-        found[rows] -= covered(low, high, covers[lane])
+        found[rows] -= covered(low, high, open_ops[lane])
     return np.where(found > least, found, 0)
 
 
-def _covers(graph: Graph) -> dict[int, Spans]:
+def open_on(graph: Graph) -> dict[int, Spans]:
     """When each host lane had an op open, step marks aside, or the garbage collector paused it."""
     found = {}
     for rank in graph.ranks:

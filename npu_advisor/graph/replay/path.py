@@ -22,7 +22,7 @@ the path goes on from this rank's own arrival: what the other rank did meanwhile
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -45,7 +45,7 @@ from npu_advisor.graph.replay.arrays import (
     TASK,
 )
 from npu_advisor.graph.replay.build import Graph, RankGraph
-from npu_advisor.graph.replay.gates import Calibrated, held, parents, walk
+from npu_advisor.graph.replay.gates import Calibrated, held, open_on, parents, walk
 from npu_advisor.graph.replay.host import main_thread
 from npu_advisor.graph.replay.tasks import COMM, COPY, KERNEL, OTHER
 from npu_advisor.model.profile import Profile
@@ -159,14 +159,14 @@ def _rank_paths(
     mine = np.flatnonzero(graph.net.rank == number)
     mine = mine[np.argsort(rec[mine], kind="stable")]
     when = rec[mine]
-    tasks, loading = _task_parts(graph, rank), _loading(rank)
+    tasks, loading, open_ops = _task_parts(graph, rank), _loading(rank), open_on(graph)
     main = rank.host.lanes.get(main_thread(rank.profile), -1)
     found = []
     for row, start, end in windows:
         low, high = start - graph.origin, end - graph.origin
         last = int(np.searchsorted(when, high, side="right")) - 1
         nodes = mine[:0] if last < 0 else walk(parent, rec, int(mine[last]), low)
-        pieces = _pieces(graph, calibrated, nodes, tasks, main)
+        pieces = _pieces(graph, calibrated, nodes, tasks, main, open_ops)
         spans = _tiled(pieces, low, high, graph.origin)
         # Only the main thread loads: what another one did meanwhile is no input.
         rest = subtract(spans[_MAIN], loading)
@@ -203,7 +203,14 @@ class _Pieces(NamedTuple):
     part: Ints
 
 
-def _pieces(graph: Graph, calibrated: Calibrated, nodes: Ints, tasks: tuple[Ints, Ints], main: int) -> _Pieces:
+def _pieces(
+    graph: Graph,
+    calibrated: Calibrated,
+    nodes: Ints,
+    tasks: tuple[Ints, Ints],
+    main: int,
+    open_ops: Mapping[int, Spans],
+) -> _Pieces:
     """What lies between the nodes of a chain, which run backwards; host work on the lane ``main`` is ``_MAIN``."""
     net, rec = graph.net, calibrated.rec
     edges, high, low = calibrated.binding[nodes[:-1]], rec[nodes[:-1]], rec[nodes[1:]]
@@ -216,7 +223,8 @@ def _pieces(graph: Graph, calibrated: Calibrated, nodes: Ints, tasks: tuple[Ints
     # A task tied to the start of one that still ran: until then the step waited for that one.
     beside = kind == STREAM
     part[beside] = starting[net.src[edges[beside]]]
-    anchor = np.where(np.isin(kind, _OWN), 0, np.minimum(held(graph, calibrated, edges), np.maximum(high - low, 0)))
+    anchor = np.minimum(held(graph, calibrated, edges, open_ops), np.maximum(high - low, 0))
+    anchor[np.isin(kind, _OWN)] = 0
     staged = (kind == LAUNCH) & (anchor > 0) & (starting[net.dst[edges]] == _COPY)
     part[staged], anchor[staged] = _COPY, 0
     # On the way back the anchored end of a stretch comes first.
