@@ -119,7 +119,7 @@ def host_threads(profile: Profile) -> Ints:
     thread_of = {int(tracks["tid"][row]): int(row) for row in torch if tracks["tid"][row] >= 0}
     host = set(torch.tolist())
     for row in here:
-        if int(row) not in host and (tracks.text("process", row) or "") not in DEVICE_PROCESSES:
+        if int(row) not in host and (tracks.text("process", int(row)) or "") not in DEVICE_PROCESSES:
             here[row] = thread_of.get(int(tracks["tid"][row]), int(row))
     return here
 

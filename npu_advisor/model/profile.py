@@ -119,11 +119,12 @@ class Profile:
             enable = (entry.needs if entry else "") or spec.needs
             return Missing(f"{table}.{column}", self.absent[f"{table}.{column}"], enable)
         if not self.has(table):
-            reason = Text(
+            never = Text(
                 en=f"this profile has no {spec.called[0]} (from {spec.files})",
                 zh=f"该 profile 中没有{spec.called[1]}（来自 {spec.files}）",
             )
-            return Missing(table, reason, spec.needs)
+            # Asking for the table may be what found out that it cannot be had.
+            return Missing(table, self.absent.get(table, never), spec.needs)
         if entry is None or entry.optional or column in self.table(table).present:
             return None
         reason = Text(en=f"column {table}.{column} is not in this profile", zh=f"该 profile 中没有列 {table}.{column}")

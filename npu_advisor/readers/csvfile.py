@@ -129,6 +129,25 @@ def read_csv(path: Path, wanted: Mapping[str, Sequence[str]], required: Sequence
     return CsvFile(path.name, {name: cells[place] for name, place in places.items()}, length, notes)
 
 
+def looks_sound(path: Path, titles: Sequence[str]) -> bool:
+    """Whether a CSV has all the columns ``titles``, a row, and an end: then reading it can wait until it is needed."""
+    try:
+        with path.open("rb") as handle:
+            head = handle.read(_HEAD)
+            handle.seek(0, io.SEEK_END)
+            handle.seek(-min(handle.tell(), 1), io.SEEK_END)
+            ended = handle.read(1) in (b"\n", b"\r")
+    except OSError:
+        return False
+    lines = io.StringIO(head.decode("utf-8-sig", "replace"), newline="")
+    parsed = _parsed(lines)
+    header, row = next(parsed, None) or [], next(parsed, None) or []
+    given = {title.strip().lower() for title in header}
+    return ended and len(row) == len(header) and given.issuperset(title.lower() for title in titles)
+
+
+# What a header and the first row fit in.
+_HEAD = 1 << 16
 # All that pandas says when Ctrl-C falls into its reading.
 _INTERRUPTED = "Calling read(nbytes) on source failed"
 

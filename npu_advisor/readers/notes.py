@@ -31,6 +31,11 @@ class Notes(list[Diagnostic]):
         """Say that ``file`` was not read, and why."""
         self.append(Diagnostic("file_unreadable", severity, file, reason))
 
+    def give_up(self, file: str, reason: Text) -> Text:
+        """As ``unreadable``; gives why the file's tables are absent."""
+        self.unreadable(file, reason)
+        return Text(en=f"{file}: {reason.en}", zh=f"{file}：{reason.zh}")
+
 
 def some(names: list[str], limit: int = 3) -> str:
     """The first few of ``names``, and how many more there are."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,7 +23,7 @@ from npu_advisor.model.profile import Profile, ProfileInfo
 from npu_advisor.model.table import Table
 from npu_advisor.readers.cluster import ledger_steps, read_cluster_comms, read_ledger
 from npu_advisor.readers.comm import comm_table, read_communication, read_links
-from npu_advisor.readers.csvfile import CsvFile, joined
+from npu_advisor.readers.csvfile import CsvFile, joined, looks_sound
 from npu_advisor.readers.discover import RankSource, iter_files
 from npu_advisor.readers.info import read_info
 from npu_advisor.readers.kernels import comm_rows, device_tables, kernels_of_file, read_kernel_details
@@ -32,7 +33,7 @@ from npu_advisor.readers.notes import Notes, UnreadableFileError, some
 from npu_advisor.readers.numbers import Int
 from npu_advisor.readers.sqlite import read_database
 from npu_advisor.readers.sqlite_cluster import read_cluster_database
-from npu_advisor.readers.tables import READERS, read_frees
+from npu_advisor.readers.tables import READERS, SELDOM, read_frees
 from npu_advisor.readers.timeline import lose_strays
 from npu_advisor.readers.trace import KinetoTraceError, read_trace
 from npu_advisor.readers.trace_parallel import begun_ahead
@@ -71,6 +72,7 @@ class _Rank:
         self.columns: dict[str, Columns] = {}
         self.absent: dict[str, Text] = {}
         self.read_any = False
+        self.later: dict[str, Path] = {}
 
     def read(self) -> Profile:
         source = self.source
@@ -115,7 +117,12 @@ class _Rank:
 
     def _tables(self) -> None:
         for role, (table, reader) in READERS.items():
-            self._simple(role, table, reader)
+            path = self.source.files.get(role)
+            if role in SELDOM and path is not None and looks_sound(path, SELDOM[role]):
+                self.later[role] = path
+                self._finish(path)
+            else:
+                self._simple(role, table, reader)
         if "allocs" in self.columns:
             self._simple("operator_memory", "frees", read_frees)
 
@@ -134,6 +141,10 @@ class _Rank:
         return content.info
 
     def _finished(self, info: ProfileInfo) -> Profile:
+        if self.later and not self._has_rows():
+            for role in self.later:
+                self._simple(role, *READERS[role])
+            self.later = {}
         self._refuse_nothing()
         self._still_written()
         self._tell(self.total)
@@ -141,6 +152,7 @@ class _Rank:
         tables = {name: Table.build(name, columns, info.rank) for name, columns in self.columns.items()}
         profile = Profile(info, tables, self.notes)
         profile.absent.update(self.absent)
+        profile.register({READERS[role][0]: partial(_read_later, role, path) for role, path in self.later.items()})
         return profile
 
     def _remark_on_input(self, info: ProfileInfo) -> None:
@@ -163,9 +175,8 @@ class _Rank:
         self._tell(self.done)
 
     def _give_up(self, path: Path, reason: Text, *tables: str) -> None:
-        self.notes.unreadable(path.name, reason)
-        for table in tables:
-            self.absent[table] = Text(en=f"{path.name}: {reason.en}", zh=f"{path.name}：{reason.zh}")
+        why = self.notes.give_up(path.name, reason)
+        self.absent.update(dict.fromkeys(tables, why))
 
     def _trace(self) -> Trace | None:
         path = self.source.files.get("trace")
@@ -376,8 +387,11 @@ class _Rank:
     def _links(self) -> None:
         self._simple("communication_matrix", "links", lambda path, _: read_links(path))
 
+    def _has_rows(self) -> bool:
+        return any(name not in ("tracks", "flow_points", "counters", "step_trace") for name in self.columns)
+
     def _refuse_nothing(self) -> None:
-        if any(name not in ("tracks", "flow_points", "counters", "step_trace") for name in self.columns):
+        if self._has_rows():
             return
         path = self.source.path
         unread = [note for note in self.notes if note.code == "file_unreadable"]
@@ -388,6 +402,18 @@ class _Rank:
             )
             raise ProfileError(path, say("error.unreadable", path=path), found, say("do.inputs"), code="unreadable")
         raise ProfileError(path, say("error.no_events", path=path), None, say("do.no_events"), code="no_events")
+
+
+def _read_later(role: str, path: Path, profile: Profile) -> Table:
+    """The table of a file that was put off; what there is to say joins the profile's diagnostics."""
+    table, reader = READERS[role]
+    notes, columns = Notes(), Columns()
+    try:
+        columns = reader(path, notes)
+    except UnreadableFileError as error:
+        profile.absent[table] = notes.give_up(path.name, error.reason)
+    profile.diagnostics.extend(notes)
+    return Table.build(table, columns, profile.rank)
 
 
 def _state(path: Path) -> tuple[int, int]:

@@ -119,3 +119,46 @@ def test_nothing_is_written_beside_the_input(tmp_path: Path) -> None:
     before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in tmp_path.rglob("*")}
     read(tmp_path)
     assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in tmp_path.rglob("*")} == before
+
+
+OP_SUMS = ["Name", *(f"{where} {what} Duration(us)" for where in ("Host", "Device") for what in ("Self", "Total"))]
+
+
+def test_sums_per_op_are_read_when_asked_for(tmp_path: Path) -> None:
+    write_info(tmp_path)
+    write_trace(tmp_path, [op("a", 0, 1)])
+    path = write_csv(tmp_path, "operator_details.csv", OP_SUMS, [["a", 1, 2, 3, 4], ["c", 5, 6, 7, 8]])
+    with path.open("a", encoding="utf-8") as file:
+        file.write('"b,1\n')
+    profile = read(tmp_path)
+    assert codes(profile) == []
+    assert profile.op_details["host_total_us"].tolist() == [2, 6]
+    assert codes(profile) == ["csv_damaged"] and profile.diagnostics[0].file == path.name
+    assert profile.missing("op_details") is None
+
+
+def test_a_file_put_off_may_be_gone(tmp_path: Path) -> None:
+    write_info(tmp_path)
+    write_trace(tmp_path, [op("a", 0, 1)])
+    path = write_csv(tmp_path, "operator_details.csv", OP_SUMS, [["a", 1, 2, 3, 4]])
+    profile = read(tmp_path)
+    path.unlink()
+    missing = profile.missing("op_details")
+    assert not profile.has("op_details") and missing is not None
+    assert missing.reason.en.startswith("operator_details.csv: ") and codes(profile) == ["file_unreadable"]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"), [(",".join(OP_SUMS) + "\na,1,2,3,4\nb,1", "csv_damaged"), ("x", "file_unreadable")]
+)
+def test_damage_that_shows_at_the_ends_is_told_at_once(tmp_path: Path, text: str, code: str) -> None:
+    write_info(tmp_path)
+    write_trace(tmp_path, [op("a", 0, 1)])
+    (tmp_path / "operator_details.csv").write_text(text, encoding="utf-8")
+    assert codes(read(tmp_path)) == [code]
+
+
+def test_sums_per_op_alone_are_a_profile(tmp_path: Path) -> None:
+    write_info(tmp_path)
+    write_csv(tmp_path, "operator_details.csv", OP_SUMS, [["a", 1, 2, 3, 4]])
+    assert len(read(tmp_path).op_details) == 1
