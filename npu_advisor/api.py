@@ -15,6 +15,7 @@ from pydantic import PrivateAttr
 
 from npu_advisor import __version__
 from npu_advisor.base.errors import ConfigError, ProfileError, RuleError
+from npu_advisor.base.heap import give_back
 from npu_advisor.base.messages import say
 from npu_advisor.compare.sides import Analysed
 from npu_advisor.compare.sides import compare as compare_sides
@@ -296,6 +297,7 @@ class _Session:
 
     @cached_property
     def priced(self) -> Priced:
+        give_back()
         return price(split(self.results, self.roots)[0], self.roots, self.runs)
 
     def answer(self, plans: Sequence[EditPlan]) -> WhatIf:

@@ -88,9 +88,10 @@ class Rows:
     def __len__(self) -> int:
         return sum(len(part) for part in next(iter(self._parts.values()), []))
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The columns, joined; empty when nothing was appended."""
-        return {name: np.concatenate(parts) for name, parts in self._parts.items()}
+    def take(self) -> dict[str, npt.NDArray[Any]]:
+        """The columns, joined, and empty these rows; nothing when nothing was appended."""
+        # Each part goes as soon as it is joined: both together would be the peak of a large file.
+        return {name: np.concatenate(self._parts.pop(name)) for name in list(self._parts)}
 
 
 def starts(values: list[Any]) -> Int:
@@ -147,7 +148,7 @@ def _number(value: Any) -> float:
 def ids(values: list[Any], missing: int = -1) -> Int:
     """Whole numbers as int64; ``missing`` where there is none (4294967295 included) or it does not fit."""
     try:
-        numbers = np.fromiter(values, np.int64, len(values))
+        numbers = np.fromiter([missing if value is None else value for value in values], np.int64, len(values))
     except (OverflowError, TypeError, ValueError):
         numbers = np.array([_id(value, missing) for value in values], np.int64)
     return np.where(numbers == NO_ID, missing, numbers)

@@ -60,8 +60,8 @@ def read_kineto(path: Path, notes: Notes, progress: Callable[[int], None] | None
             sorter.add(decode(block, blocks.complete, recovery, KINETO))
     if not recovery.events and not blocks.complete:
         raise UnreadableFileError(say("reason.no_whole_event", size=blocks.size))
-    made = _Tables(path.name, sorter, blocks.root, notes).build()
     absent = [label for kind, label in _LANES.items() if not len(sorter.rows[kind])]
+    made = _Tables(path.name, sorter, blocks.root, notes).build()
     report_recovery(path.name, blocks, recovery, absent, notes)
     if not sorter.slices:
         notes.say("no_events", "warning", path.name)
@@ -76,7 +76,7 @@ class _Tables:
         self.base = _whole_number(root.get("baseTimeNanoseconds")) or 0
         self.bad: dict[str, int] = {}
         self.lost, self.seen = 0, 0
-        self.raw = {kind: self._sorted(kind, sorter.rows[kind].arrays()) for kind in KINDS}
+        self.raw = {kind: self._sorted(kind, sorter.rows[kind].take()) for kind in KINDS}
         frame = self._tracks()
         self.tracks: Columns = {name: frame[name].to_numpy() for name in frame.columns}
 

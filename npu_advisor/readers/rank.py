@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from npu_advisor.base.errors import ProfileError
+from npu_advisor.base.heap import give_back
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
 from npu_advisor.model.profile import Profile, ProfileInfo
@@ -60,6 +61,8 @@ def read_rank(source: RankSource, progress: Progress | None = None) -> Profile:
         return _Rank(source, progress).read()
     except KinetoTraceError:
         return _Rank(replace(source, form="kineto"), progress).read()
+    finally:
+        give_back()
 
 
 class _Rank:

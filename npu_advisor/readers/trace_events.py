@@ -142,10 +142,10 @@ class EventSorter:
         }
 
     def sorted(self) -> Sorted:
-        """What was taken in so far, as plain values that another process can be sent."""
+        """What was taken in, given away as plain values that another process can be sent."""
         tracks = self.tracks
         return Sorted(
-            rows={kind: rows.arrays() for kind, rows in self.rows.items()},
+            rows={kind: rows.take() for kind, rows in self.rows.items()},
             texts={pool: getattr(self, pool).texts for pool in _POOLS},
             flow_ids={category: list(numbers) for category, numbers in self._flow_ids.items()},
             lanes=list(zip(tracks.pids, tracks.tids, strict=True)),

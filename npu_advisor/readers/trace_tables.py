@@ -57,7 +57,7 @@ class TraceTables:
 
     def __init__(self, file: str, sorter: EventSorter, notes: Notes, mend_paths: bool) -> None:
         self.file, self.sorter, self.notes, self.mend_paths = file, sorter, notes, mend_paths
-        self.raw = {kind: rows.arrays() for kind, rows in sorter.rows.items()}
+        self.raw = {kind: rows.take() for kind, rows in sorter.rows.items()}
         self.bad: dict[str, int] = {}
 
     def build(self) -> Trace:
