@@ -133,6 +133,7 @@ def analyze(
     steps: Sequence[int] = (),
     keep: bool = False,
     progress: Progress | None = None,
+    cache: str | Path | None = None,
     fixes: bool = True,
 ) -> Analysis:
     """Analyse every rank under ``path`` and return the report.
@@ -140,12 +141,13 @@ def analyze(
     ``rules`` are further rule directories and ``params`` maps rule ids to changed parameters; ``select`` and
     ``ignore`` are rule-id globs; ``ranks`` and ``steps`` keep only these numbers; ``source_root`` entries
     ``OLD=NEW`` map paths of the training machine to local ones, and a plain folder is searched for the ends of them;
-    ``keep`` holds on to the profiles, so that what the report answers later is not read again;
-    ``progress(done, total)`` counts bytes read; without ``fixes`` no change to the code is worked out.
+    ``keep`` holds on to the profiles, so that what the report answers later is not read again; ``cache`` is a folder
+    that keeps their columns for the next run, ``auto`` the user's own; ``progress(done, total)`` counts bytes read;
+    without ``fixes`` no change to the code is worked out.
     Raises ProfileError when nothing can be analysed, RuleError and ConfigError for wrong rules and options.
     """
     loaded = _rules(rules, params, select, ignore)
-    inputs = _Inputs(path, loaded, tuple(source_root), tuple(ranks), tuple(steps))
+    inputs = _Inputs(path, loaded, tuple(source_root), tuple(ranks), tuple(steps), cache)
     session = inputs.read(progress)
     if keep:
         inputs.kept = session
@@ -241,11 +243,12 @@ def whatif(
     ranks: Sequence[int] = (),
     steps: Sequence[int] = (),
     progress: Progress | None = None,
+    cache: str | Path | None = None,
 ) -> WhatIf:
     """What ``edits`` make of the step of every run under ``path``; options as in :func:`analyze`."""
     plans = parse_edits(edits)
     loaded = _rules(rules, params, select, ignore)
-    inputs = _Inputs(path, loaded, tuple(source_root), tuple(ranks), tuple(steps))
+    inputs = _Inputs(path, loaded, tuple(source_root), tuple(ranks), tuple(steps), cache)
     return inputs.read(progress).answer(plans)
 
 
@@ -319,6 +322,7 @@ class _Inputs:
     source_root: tuple[str, ...]
     ranks: tuple[int, ...]
     steps: tuple[int, ...]
+    cache: str | Path | None = None
     kept: _Session | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -327,7 +331,7 @@ class _Inputs:
         return self.kept
 
     def read(self, progress: Progress | None = None) -> _Session:
-        profiles = load_profiles(self.path, ranks=self.ranks, steps=self.steps, progress=progress)
+        profiles = load_profiles(self.path, ranks=self.ranks, steps=self.steps, progress=progress, cache=self.cache)
         return _Session(
             facts=ProfileFacts(path=_shown(self.path), ranks=[summary.rank_info(profile) for profile in profiles]),
             results=[(profile, run_rules(self.rules, profile)) for profile in profiles],
@@ -366,18 +370,24 @@ def _rules(
 
 
 def load_profiles(
-    path: Paths, *, ranks: Sequence[int] = (), steps: Sequence[int] = (), progress: Progress | None = None
+    path: Paths,
+    *,
+    ranks: Sequence[int] = (),
+    steps: Sequence[int] = (),
+    progress: Progress | None = None,
+    cache: str | Path | None = None,
 ) -> ProfileSet:
     """Every rank found under ``path`` (or only ``ranks``, and only their ``steps``), linked and ready, in rank order.
 
-    A rank that cannot be read is left out and named in the diagnostics of the first one that can.
+    ``cache`` is as for :func:`analyze`. A rank that cannot be read is left out and named in the diagnostics of the
+    first one that can.
     """
     sources = [source for single in _each(path) for source in locate(Path(single))]
-    counter = _Bytes(sources, progress)
+    counter, read = _Bytes(sources, progress), _reader(cache)
     profiles, failures = ProfileSet(), []
     for source in sources:
         try:
-            profile = read_rank(source, counter.of(source))
+            profile = read(source, counter.of(source))
         except ProfileError as error:
             failures.append(error)
             continue
@@ -393,6 +403,14 @@ def load_profiles(
         tell_chip(profiles, chip)
     introduce(profiles)
     return profiles
+
+
+def _reader(cache: str | Path | None) -> Callable[[RankSource, Progress | None], Profile]:
+    if cache is None:
+        return read_rank
+    from npu_advisor.readers.cached import Cache
+
+    return Cache(cache).read_rank
 
 
 def load_profile(path: str | Path, rank: int | None = None) -> Profile:

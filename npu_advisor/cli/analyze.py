@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +49,7 @@ class Request:
     strict: bool = False
     parse: bool = False
     merge: bool = False
+    cache: str | None = None
     quiet: bool = False
 
     def check(self) -> None:
@@ -101,7 +103,9 @@ def _analyzed(request: Request, lang: Lang) -> Report:
 
         for path in request.paths:
             parse_raw(Path(path))
-    with ProgressBar(lang, request.quiet) as progress, begun_ahead(Path(request.paths[0])):
+    # With a cache there may be nothing to scan.
+    scan: AbstractContextManager[None] = begun_ahead(Path(request.paths[0])) if request.cache is None else nullcontext()
+    with ProgressBar(lang, request.quiet) as progress, scan:
         from npu_advisor.api import analyze
 
         return analyze(
@@ -116,6 +120,7 @@ def _analyzed(request: Request, lang: Lang) -> Report:
             steps=request.steps,
             keep=any(form in VIEWED for form, _ in targets(request.form, request.outputs)),
             progress=progress,
+            cache=request.cache,
         )
 
 

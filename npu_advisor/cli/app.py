@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from npu_advisor.cli.compare import CompareSide, RuleOptions
 
 PROGRAM = "npu-advisor"
-COMMANDS = ("compare", "fix", "lsp", "open", "rules", "schema", "show", "verify", "watch", "whatif")
+COMMANDS = ("cache", "compare", "fix", "lsp", "open", "rules", "schema", "show", "verify", "watch", "whatif")
 INTERRUPTED = 130
 SHOWN = ("kernels", "operators", "memory", "steps", "communication", "timeline")
 KINDS = "terminal|html|json|sarif|markdown|github|trace"
@@ -36,6 +36,7 @@ Select = Annotated[list[str] | None, typer.Option("--select", metavar="ID", show
 Ignore = Annotated[list[str] | None, typer.Option("--ignore", metavar="ID", show_default=False)]
 SourceRoot = Annotated[list[str] | None, typer.Option("--source-root", metavar="OLD=NEW|DIR", show_default=False)]
 FailOn = Annotated[str | None, typer.Option("--fail-on", metavar="high|medium|low|info", show_default=False)]
+Cache = Annotated[str | None, typer.Option("--cache", metavar="DIR|auto", show_default=False)]
 LangOption = Annotated[str, typer.Option("--lang", metavar="en|zh|auto")]
 
 Output = Annotated[list[str] | None, typer.Option("--output", "-o", metavar="[KIND=]FILE", show_default=False)]
@@ -51,6 +52,8 @@ analysis = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_excep
 commands = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
 rules_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 schema_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+cache_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+commands.add_typer(cache_app, name="cache")
 commands.add_typer(rules_app, name="rules")
 commands.add_typer(schema_app, name="schema")
 
@@ -74,6 +77,7 @@ def analyze(
     strict: Annotated[bool, typer.Option("--strict", show_default=False)] = False,
     parse: Annotated[bool, typer.Option("--parse", show_default=False)] = False,
     merge: Annotated[bool, typer.Option("--merge", show_default=False)] = False,
+    cache: Cache = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", show_default=False)] = False,
     version: Annotated[bool, typer.Option("--version", is_eager=True, show_default=False)] = False,
 ) -> int:
@@ -104,6 +108,7 @@ def analyze(
             strict=strict,
             parse=parse,
             merge=merge,
+            cache=cache,
             quiet=quiet,
         )
     )
@@ -150,6 +155,7 @@ def whatif(
     rank: Annotated[list[int] | None, typer.Option("--rank", metavar="N", show_default=False)] = None,
     step: Annotated[list[int] | None, typer.Option("--step", metavar="N", show_default=False)] = None,
     show_all: Annotated[bool, typer.Option("--all", show_default=False)] = False,
+    cache: Cache = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", show_default=False)] = False,
 ) -> int:
     """Re-time a step with edits applied."""
@@ -168,6 +174,7 @@ def whatif(
             ranks=tuple(rank or ()),
             steps=tuple(step or ()),
             show_all=show_all,
+            cache=cache,
             quiet=quiet,
         )
     )
@@ -340,6 +347,22 @@ def verify(
     sides = _sides(base, new, (base_rank, base_step), (new_rank, new_step))
     shown = command.Shown(form, tuple(output or ()), lang, False, quiet)
     return command.verify(sides, shown, _rule_options(rules, select, ignore, source_root), ledger)
+
+
+@cache_app.command("info")
+def cache_info(cache: Cache = None, lang: LangOption = "auto") -> int:
+    """Say what the cache holds."""
+    from npu_advisor.cli import cache as command
+
+    return command.info(cache, _language(lang))
+
+
+@cache_app.command("clear")
+def cache_clear(cache: Cache = None, lang: LangOption = "auto") -> int:
+    """Empty the cache."""
+    from npu_advisor.cli import cache as command
+
+    return command.clear(cache, _language(lang))
 
 
 @rules_app.command("list")

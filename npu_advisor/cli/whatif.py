@@ -35,6 +35,7 @@ class Question:
     ranks: tuple[int, ...] = ()
     steps: tuple[int, ...] = ()
     show_all: bool = False
+    cache: str | None = None
     quiet: bool = False
 
     def check(self) -> None:
@@ -65,6 +66,7 @@ def run(question: Question) -> int:
             ranks=question.ranks,
             steps=question.steps,
             progress=progress,
+            cache=question.cache,
         )
     if not question.quiet:
         note(remarks_text(answer.diagnostics, lang))

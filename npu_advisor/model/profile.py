@@ -85,6 +85,11 @@ class Profile:
         """The rank, -1 when unknown."""
         return self.info.rank
 
+    @property
+    def stored(self) -> Mapping[str, Table]:
+        """The tables that are there, by name, without what only a provider could give."""
+        return self._tables
+
     def register(self, providers: Mapping[str, Callable[[Profile], Table]]) -> None:
         """Add providers of derived tables; a table that is already there wins over its provider."""
         self._providers.update(providers)

@@ -77,6 +77,11 @@ class Table:
         return self.length
 
     @property
+    def stored(self) -> tuple[str, ...]:
+        """Names of the columns that hold data, in the order in which they came, without computed ones."""
+        return tuple(self._columns)
+
+    @property
     def present(self) -> frozenset[str]:
         """Names of the columns that hold data, computed ones included."""
         computed = {"rank"} | ({"end_ns", "dur_us"} if "dur_ns" in self._columns else set())

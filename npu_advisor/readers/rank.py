@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,17 +23,18 @@ from npu_advisor.model.profile import Profile, ProfileInfo
 from npu_advisor.model.table import Table
 from npu_advisor.readers.cluster import ledger_steps, read_cluster_comms, read_ledger
 from npu_advisor.readers.comm import comm_table, read_communication, read_links
-from npu_advisor.readers.csvfile import CsvFile, joined, looks_sound
+from npu_advisor.readers.csvfile import CsvFile, joined
 from npu_advisor.readers.discover import RankSource, iter_files
 from npu_advisor.readers.info import read_info
 from npu_advisor.readers.kernels import comm_rows, device_tables, kernels_of_file, read_kernel_details
 from npu_advisor.readers.kineto import read_kineto
+from npu_advisor.readers.later import can_wait, register_later
 from npu_advisor.readers.msprof import put_iterations, read_iterations
 from npu_advisor.readers.notes import Notes, UnreadableFileError, some
 from npu_advisor.readers.numbers import Int
 from npu_advisor.readers.sqlite import read_database
 from npu_advisor.readers.sqlite_cluster import read_cluster_database
-from npu_advisor.readers.tables import READERS, SELDOM, read_frees
+from npu_advisor.readers.tables import READERS, read_frees
 from npu_advisor.readers.timeline import lose_strays
 from npu_advisor.readers.trace import KinetoTraceError, read_trace
 from npu_advisor.readers.trace_parallel import begun_ahead
@@ -75,7 +75,7 @@ class _Rank:
         self.columns: dict[str, Columns] = {}
         self.absent: dict[str, Text] = {}
         self.read_any = False
-        self.later: dict[str, Path] = {}
+        self.later: list[str] = []
 
     def read(self) -> Profile:
         source = self.source
@@ -121,8 +121,8 @@ class _Rank:
     def _tables(self) -> None:
         for role, (table, reader) in READERS.items():
             path = self.source.files.get(role)
-            if role in SELDOM and path is not None and looks_sound(path, SELDOM[role]):
-                self.later[role] = path
+            if path is not None and can_wait(role, path):
+                self.later.append(role)
                 self._finish(path)
             else:
                 self._simple(role, table, reader)
@@ -147,7 +147,6 @@ class _Rank:
         if self.later and not self._has_rows():
             for role in self.later:
                 self._simple(role, *READERS[role])
-            self.later = {}
         self._refuse_nothing()
         self._still_written()
         self._tell(self.total)
@@ -155,7 +154,7 @@ class _Rank:
         tables = {name: Table.build(name, columns, info.rank) for name, columns in self.columns.items()}
         profile = Profile(info, tables, self.notes)
         profile.absent.update(self.absent)
-        profile.register({READERS[role][0]: partial(_read_later, role, path) for role, path in self.later.items()})
+        register_later(profile, self.source)
         return profile
 
     def _remark_on_input(self, info: ProfileInfo) -> None:
@@ -405,18 +404,6 @@ class _Rank:
             )
             raise ProfileError(path, say("error.unreadable", path=path), found, say("do.inputs"), code="unreadable")
         raise ProfileError(path, say("error.no_events", path=path), None, say("do.no_events"), code="no_events")
-
-
-def _read_later(role: str, path: Path, profile: Profile) -> Table:
-    """The table of a file that was put off; what there is to say joins the profile's diagnostics."""
-    table, reader = READERS[role]
-    notes, columns = Notes(), Columns()
-    try:
-        columns = reader(path, notes)
-    except UnreadableFileError as error:
-        profile.absent[table] = notes.give_up(path.name, error.reason)
-    profile.diagnostics.extend(notes)
-    return Table.build(table, columns, profile.rank)
 
 
 def _state(path: Path) -> tuple[int, int]:

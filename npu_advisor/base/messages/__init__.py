@@ -6,6 +6,7 @@ Keys are grouped by who speaks: ``diag.`` readers, ``error.`` errors, ``engine.`
 
 from __future__ import annotations
 
+from npu_advisor.base.messages.cache import CACHE
 from npu_advisor.base.messages.compare import COMPARE
 from npu_advisor.base.messages.derived import DERIVED
 from npu_advisor.base.messages.engine import ENGINE
@@ -23,6 +24,7 @@ from npu_advisor.base.messages.whatif import WHATIF
 from npu_advisor.base.terms import Text
 
 MESSAGES: dict[str, tuple[str, str]] = {
+    **CACHE,
     **DERIVED,
     **COMPARE,
     **ENGINE,
