@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npu_advisor.graph.replay import Edit, merge, solve
-from npu_advisor.graph.replay.arrays import DROPPED, HOST, LONG_AGO, TASK, Net
+from npu_advisor.graph.replay.arrays import DROPPED, HOST, LONG_AGO, TASK, Into, Net
 from npu_advisor.graph.replay.edits import weights
 from npu_advisor.graph.replay.order import CycleError, topological
 from npu_advisor.graph.replay.solve import Solver
@@ -34,7 +34,7 @@ def nets(draw: st.DrawFn) -> Net:
     host = draw(st.lists(st.booleans(), min_size=len(chosen), max_size=len(chosen)))
     lane = np.where(host, 0, -1)
     kind = np.where(host, HOST, TASK)
-    return Net(rec, np.zeros(size, dtype=np.int64), src, dst, _ints(w), kind, lane, rec[src], rec[dst])
+    return Net(rec, np.zeros(size, dtype=np.int64), src, dst, _ints(w), kind, lane)
 
 
 def _oracle(first: list[int], src: list[int], dst: list[int], w: list[int]) -> list[int]:
@@ -112,7 +112,7 @@ def test_edits_commute(data: st.DataObject) -> None:
 
 
 def test_removal_beats_any_duration_and_the_smallest_duration_counts() -> None:
-    net = Net(*(_ints(column) for column in ([0, 9], [0, 0], [0], [1], [9], [TASK], [-1], [0], [9])))
+    net = Net(*(_ints(column) for column in ([0, 9], [0, 0], [0], [1], [9], [TASK], [-1])))
     longer, shorter = (Edit(assign=(_ints([0]), _ints([ns]))) for ns in (20, 15))
     assert weights(net, net.w, longer)[0] == 20
     assert weights(net, net.w, merge([longer, shorter]))[0] == 15
@@ -123,7 +123,7 @@ def test_removal_beats_any_duration_and_the_smallest_duration_counts() -> None:
 def test_a_hidden_task_saves_nothing() -> None:
     """Node 3 waits for the longer of two ways; what is hidden beside it may vanish."""
     src, dst, w = _ints([0, 0, 1, 2]), _ints([1, 2, 3, 3]), _ints([10, 40, 5, 5])
-    net = Net(_ints([0, 10, 40, 45]), _ints([0] * 4), src, dst, w, _ints([TASK] * 4), _ints([-1] * 4), w, w)
+    net = Net(_ints([0, 10, 40, 45]), _ints([0] * 4), src, dst, w, _ints([TASK] * 4), _ints([-1] * 4))
     assert _times(net, weights(net, w, Edit(limit=(_ints([0]), _ints([0]))))).max() == 45
 
 
@@ -166,3 +166,11 @@ def test_an_edge_of_long_ago_never_binds_and_is_still_an_edge() -> None:
     times = Solver(rec, src, dst).solve(w)
     assert times[count + 1] == 86_400 * 10**9 + 5
     assert (times[1 : count + 1] < 0).all()
+
+
+def test_edges_along_lanes() -> None:
+    into = Into()
+    into.put(_ints([4, 5, 6]), _ints([-1, 8, 9]))
+    into.put(_ints([1, 2]), _ints([-1, 3]))
+    assert into.of(_ints([6, 2, 4, 3, -1, 99])).tolist() == [9, 3, -1, -1, -1, -1]
+    assert [node for node in range(9) if into.begins(node)] == [1, 4]

@@ -6,9 +6,10 @@ origin that all ranks share, so that weights and times fit the same arithmetic.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from npu_advisor.base.intervals import Ints
 
@@ -39,22 +40,53 @@ _ALONG = (TASK, STREAM, HOST, CALL, LANE, SYNC_FREE, QUEUE)
 CHAIN_RANK = np.array([_ALONG.index(kind) if kind in _ALONG else len(_ALONG) for kind in range(len(KINDS))])
 
 
+Labels = npt.NDArray[np.signedinteger[Any]]
+_ON_NO_LANE = -2
+
+
 class Net(NamedTuple):
     """The whole graph of all ranks.
 
     ``rec`` and ``rank`` by node; ``src``, ``dst``, ``w``, ``kind`` by edge.  A rigid host edge lies on ``lane`` (a
-    number per rank and thread, -1 for other edges) and spans the recorded time ``[low, high)``.
+    number per rank and thread, -1 for other edges).  What only labels nodes and edges is kept narrow.
     """
 
     rec: Ints
-    rank: Ints
+    rank: Labels
     src: Ints
     dst: Ints
     w: Ints
-    kind: Ints
-    lane: Ints
-    low: Ints
-    high: Ints
+    kind: Labels
+    lane: Labels
+
+    def spans(self, edges: Ints) -> tuple[Ints, Ints]:
+        """The recorded times ``[low, high)`` that edges span."""
+        return self.rec[self.src[edges]], self.rec[self.dst[edges]]
+
+
+class Into:
+    """The edge into each node along its lane, by node number."""
+
+    def __init__(self) -> None:
+        self._edge = np.zeros(0, dtype=np.int64)
+
+    def put(self, nodes: Ints, edges: Ints) -> None:
+        """Take in the ``edges`` (-1: a lane begins there) into ``nodes``."""
+        missing = int(nodes.max(initial=-1)) + 1 - len(self._edge)
+        if missing > 0:
+            self._edge = np.append(self._edge, np.full(missing, _ON_NO_LANE))
+        self._edge[nodes] = edges
+
+    def of(self, nodes: Ints) -> Ints:
+        """The edge into each of ``nodes``, -1 where there is none."""
+        known = (nodes >= 0) & (nodes < len(self._edge))
+        edges: Ints = np.full(len(nodes), -1, dtype=np.int64)
+        edges[known] = np.maximum(self._edge[nodes[known]], -1)
+        return edges
+
+    def begins(self, node: int) -> bool:
+        """Whether a lane begins at ``node``."""
+        return node < len(self._edge) and int(self._edge[node]) == -1
 
 
 class Builder:
@@ -64,7 +96,7 @@ class Builder:
         self.origin = origin
         self.size, self.edges = 0, 0
         self._rec: list[Ints] = []
-        self._rank: list[Ints] = []
+        self._rank: list[npt.NDArray[np.int32]] = []
         self._edges: list[tuple[Ints, ...]] = []
 
     def nodes(self, at: Ints, rank: int) -> Ints:
@@ -72,14 +104,15 @@ class Builder:
         first = self.size
         self.size += len(at)
         self._rec.append(np.asarray(at, dtype=np.int64))
-        self._rank.append(np.full(len(at), rank, dtype=np.int64))
+        self._rank.append(np.full(len(at), rank, dtype=np.int32))
         return np.arange(first, self.size, dtype=np.int64)
 
     def link(self, src: Ints, dst: Ints, w: Ints | int, kind: int, lane: Ints | int = -1) -> Ints:
         """Numbers of new edges; those with a ``lane`` span the recorded time between their ends."""
         src, dst = np.asarray(src, dtype=np.int64), np.asarray(dst, dtype=np.int64)
         shape = src.shape
-        columns = [np.broadcast_to(np.asarray(value, dtype=np.int64), shape) for value in (w, kind, lane)]
+        given = ((w, np.int64), (kind, np.int8), (lane, np.int32))
+        columns = [np.broadcast_to(np.asarray(value, dtype=dtype), shape) for value, dtype in given]
         self._edges.append((src, dst, *columns))
         first = self.edges
         self.edges += len(src)
@@ -104,9 +137,14 @@ class Builder:
 
     def net(self) -> Net:
         """Everything so far."""
-        none = np.zeros(0, dtype=np.int64)
-        rec, rank = (np.concatenate([none, *parts]) for parts in (self._rec, self._rank))
-        src, dst, w, kind, lane = (
-            np.concatenate([none, *(part[column] for part in self._edges)]) for column in range(5)
+        none = np.zeros(0, dtype=np.int8)
+        rec, rank = (
+            np.concatenate([none.astype(dtype), *parts])
+            for parts, dtype in ((self._rec, np.int64), (self._rank, np.int32))
         )
-        return Net(rec, rank, src, dst, w, kind, lane, rec[src], rec[dst])
+        dtypes = (np.int64, np.int64, np.int64, np.int8, np.int32)
+        src, dst, w, kind, lane = (
+            np.concatenate([none.astype(dtype), *(part[column] for part in self._edges)])
+            for column, dtype in enumerate(dtypes)
+        )
+        return Net(rec, rank, src, dst, w, kind, lane)

@@ -125,7 +125,7 @@ def _direct_calls(
     node = np.concatenate((host.sync_start, host.direct[launched]))
     at = np.concatenate((syncs.start, tasks.launch[launched]))
     op = np.concatenate((syncs.op, tasks.op[launched]))
-    edge = np.array([host.into.get(one, -1) for one in node.tolist()], dtype=np.int64)
+    edge = host.into.of(node)
     rows = np.flatnonzero(edge >= 0)
     node, at, op, edge = node[rows], at[rows], op[rows], edge[rows]
     span = builder.span(edge)

@@ -6,13 +6,12 @@ was done; at v - 1 and v + 1 that distance spreads. Any constant will do, so shi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, Mask
-from npu_advisor.graph.replay.arrays import DEPTH, Builder
+from npu_advisor.graph.replay.arrays import DEPTH, Builder, Into
 from npu_advisor.graph.replay.device import DeviceLanes
 from npu_advisor.graph.replay.host import HostLanes
 from npu_advisor.graph.replay.stats import US
@@ -55,11 +54,12 @@ def full_queues(
 ) -> tuple[list[Limit], list[tuple[Ints, Ints]]]:
     """The limits that bound in this recording, and new weights of the stretched calls' own edges."""
     limits, changed = [], []
-    into_call = dict(zip((builder.target(device.calls[0])).tolist(), device.calls[0].tolist(), strict=True))
+    into_call = Into()
+    into_call.put(builder.target(device.calls[0]), device.calls[0])
     for lane in np.unique(tasks.lane[device.launch >= 0]):
         mine = np.flatnonzero((tasks.lane == lane) & (device.launch >= 0) & (tasks.dequeue >= 0))
         mine = mine[np.argsort(tasks.issue[mine], kind="stable")]
-        found = _limit(builder, device.task_end[mine], tasks.end[mine], device.launch[mine], into_call.get)
+        found = _limit(builder, device.task_end[mine], tasks.end[mine], device.launch[mine], into_call)
         if found:
             limits.append(found[0])
             changed.append(found[1:])
@@ -68,7 +68,7 @@ def full_queues(
     rows = rows[np.argsort(dequeues["start_ns"][rows], kind="stable")]
     for nodes in (host.enqueue_end, host.enqueue_start):
         call = nodes[dequeues["enqueue"][rows]]
-        found = _limit(builder, device.dequeue_end[rows], dequeues["end_ns"][rows], call, host.into.get)
+        found = _limit(builder, device.dequeue_end[rows], dequeues["end_ns"][rows], call, host.into)
         if found:
             limits.append(found[0])
             changed.append(found[1:])
@@ -76,9 +76,9 @@ def full_queues(
     return limits, changed
 
 
-def _limit(builder: Builder, done: Ints, end: Ints, call: Ints, into: Callable[[int, int], int]) -> Found | None:
+def _limit(builder: Builder, done: Ints, end: Ints, call: Ints, into: Into) -> Found | None:
     """The limit of one lane: entries in issue order, done at ``end``; ``into`` gives the edge that a call takes."""
-    edge = np.array([into(node, -1) for node in call.tolist()], dtype=np.int64)
+    edge = into.of(call)
     if (edge >= 0).sum() <= CALLS:
         return None
     length = np.where(edge >= 0, builder.span(np.maximum(edge, 0)), 0)

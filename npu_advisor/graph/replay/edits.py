@@ -71,7 +71,7 @@ def weights(net: Net, w: Ints, edit: Edit) -> Ints:
     for one in np.unique(lane):
         mine = lane == one
         rows = np.flatnonzero(net.lane == one)
-        gone = covered(net.low[rows], net.high[rows], union(low[mine], high[mine]))
+        gone = covered(*net.spans(rows), union(low[mine], high[mine]))
         out[rows] = np.where(gone > 0, np.maximum(out[rows] - gone, 0), out[rows])
     edge, value = edit.limit
     np.minimum.at(out, edge, value)
@@ -200,7 +200,7 @@ class Editor:
         )
 
     def _edge_into(self, nodes: Ints) -> Ints:
-        return np.array([self.rank.host.into.get(node, -1) for node in nodes.tolist()], dtype=np.int64)
+        return self.rank.host.into.of(nodes)
 
     def before(self, track: int, start: Ints) -> Ints:
         """Where the Python before ops that start at ``start`` begins: the last border of any op before."""

@@ -110,7 +110,7 @@ def anchors(graph: Graph, calibrated: Calibrated) -> list[tuple[int, int]]:
     high = rec[graph.net.dst[edges[rows]]]
     spans = list(zip((high - length[rows]).tolist(), high.tolist(), strict=True))
     first = int(nodes[-1])
-    if not any(rank.host.into.get(first) == -1 for rank in graph.ranks):
+    if not any(rank.host.into.begins(first) for rank in graph.ranks):
         spans.append((0, int(rec[first])))
     return spans
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from npu_advisor.base.intervals import Ints, Mask, Spans, distinct, union
 from npu_advisor.graph.named import STEP_MARK, starting
-from npu_advisor.graph.replay.arrays import FORK, HOST, SYNC_FREE, Builder
+from npu_advisor.graph.replay.arrays import FORK, HOST, SYNC_FREE, Builder, Into
 from npu_advisor.graph.replay.syncs import Syncs
 from npu_advisor.graph.replay.tasks import Tasks
 from npu_advisor.model.profile import Profile
@@ -51,7 +51,7 @@ class HostLanes:
     sync_edge: Ints
     direct: Ints
     lanes: dict[int, int] = field(default_factory=dict)
-    into: dict[int, int] = field(default_factory=dict)
+    into: Into = field(default_factory=Into)
 
 
 def build_host(
@@ -156,7 +156,7 @@ def _lane(builder: Builder, rank: int, items: _Items, lane: int, found: HostLane
         edges[rows + 1] = builder.link(own.node[rows], own.node[rows + 1], apart, kind, lane)
     rows = np.flatnonzero(is_sync & linked) + 1
     found.sync_edge[items.row[own.owner[rows]]] = edges[rows]
-    found.into.update(zip(own.node.tolist(), edges.tolist(), strict=True))
+    found.into.put(own.node, edges)
     return own.at, own.node
 
 
