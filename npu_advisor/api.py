@@ -137,7 +137,6 @@ def analyze(
     steps: Sequence[int] = (),
     keep: bool = False,
     progress: Progress | None = None,
-    cache: str | Path | None = None,
     fixes: bool = True,
     cache: str | Path | None = None,
 ) -> Analysis:

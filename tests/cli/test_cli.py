@@ -68,7 +68,7 @@ def test_options_reach_the_analysis(analyzes, capsys):
     assert main(arguments.split()) == 0
     path, options = calls[0]
     options.pop("progress")
-    assert options.pop("keep") is False
+    assert options.pop("keep") is False and options.pop("cache") is None
     assert path == ["a", "b"]
     assert {name: list(value) for name, value in options.items()} == {
         "select": ["x-*", "y-z"],
