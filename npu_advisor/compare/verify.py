@@ -31,7 +31,7 @@ def verify(base: Analysed, new: Analysed) -> Verification:
     """The predictions of ``base`` for what ``new`` shows as fixed, against what the step lost."""
     comparison = compare(base, new)
     pair = comparison.main
-    done = fixed(base.report, new.report)
+    done = _at_causes(fixed(base.report, new.report), pair.attribution.causes)
     saved = -(pair.step.change or 0.0)
     verified = [_verified(finding, done, pair, base.report.profile.path, new.report.profile.path) for finding in done]
     return Verification(
@@ -115,6 +115,20 @@ def _verified(finding: Finding, done: Sequence[Finding], pair: RankPair, base: s
         inside=saving.low_us_per_step - slack <= realised <= saving.high_us_per_step + slack,
         counts=realised >= SMALLEST * step_us,
     )
+
+
+def _at_causes(done: list[Finding], causes: Sequence[Cause]) -> list[Finding]:
+    """The findings at lines whose own work changed. Another one that is gone as well was not fixed: what it cost is
+    hidden now. All of them where no line changed."""
+    changed = {
+        (cause.base_location.path, cause.base_location.function) for cause in causes if cause.base_location is not None
+    }
+    real = [
+        finding
+        for finding in done
+        if finding.location is None or (finding.location.path, finding.location.function) in changed
+    ]
+    return real or done
 
 
 def _at_line(place: Location | None, causes: Sequence[Cause]) -> float:

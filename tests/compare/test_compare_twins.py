@@ -162,3 +162,14 @@ def test_a_prediction_is_compared_with_what_came(plant: str, generated: Generate
     assert entry.inside and entry.counts
     assert found.joint_realised_us == lost and found.joint_predicted_us is not None
     assert found.summary.counted >= 1
+
+
+def test_what_is_only_hidden_now_does_not_count_as_fixed(generated: Generated) -> None:
+    """Without the slow loader the host runs ahead, so its dispatch costs nothing any more: nobody fixed that."""
+    base, new = generated(_settings(layers=12)), generated(_settings(layers=12, without=["dataloader"]))
+    rules = ["data-loader", "dispatch-dequeue-gap"]
+    gone = {each.rule_id for each in compare(base, new, select=rules).findings if each.status == "fixed"}
+    assert gone == set(rules)
+    (entry,) = verify(base, new, select=rules).verified
+    assert (entry.rule_id, entry.how) == ("data-loader", "step")
+    assert entry.predicted_us == pytest.approx(entry.realised_us, rel=0.1)
