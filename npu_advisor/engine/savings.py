@@ -25,7 +25,7 @@ from npu_advisor.findings import Replay, Saving, StartShift
 from npu_advisor.graph.replay import Edit, Replayer, Variants, merge
 from npu_advisor.graph.replay.order import CycleError
 from npu_advisor.graph.replay.path import StepPath, step_paths
-from npu_advisor.graph.replay.ranks import like_the_others, same_rows
+from npu_advisor.graph.replay.ranks import like_the_others
 from npu_advisor.model.profile import Profile
 
 Results = Sequence[tuple[Profile, Sequence[RuleResult]]]
@@ -244,8 +244,7 @@ class _Entry:
             if any(getattr(variants, which) is not variants.expected for variants in self.variants)
         ]
 
-    def add(self, replayer: Replayer, position: int, fix: RawFix, rows: Ints, values: Floats | None) -> bool:
-        variants = replayer.fixer(position).variants(fix.kind, fix.table, rows, values)
+    def add(self, position: int, variants: Variants | None) -> bool:
         if variants is not None:
             self.variants.append(variants)
             self.edited.append(position)
@@ -266,7 +265,8 @@ def _edits(
             fix = raw.fix
             if fix is None or fix.kind == "memory":
                 continue
-            if entry.add(replayer, position, fix, fix.rows, _values(replayer, position, fix)):
+            fixer, values = replayer.fixer(position), _values(replayer, position, fix)
+            if entry.add(position, fixer.variants(fix.kind, fix.table, fix.rows, values)):
                 entry.raws.append((profile, raw))
     for entry in entries.values():
         _everywhere(entry, replayer)
@@ -287,15 +287,13 @@ def _everywhere(entry: _Entry, replayer: Replayer) -> None:
     """Apply a cure of the code on the ranks that did not show the finding too. A slow rank is no matter of the code."""
     if not entry.raws:
         return
-    profile, raw = entry.raws[0]
-    fix = raw.fix
+    home, fix = replayer.fixer(entry.edited[0]), entry.raws[0][1].fix
     if fix is None or fix.kind == "scale":
         return
-    for position, other in enumerate(replayer.profiles):
+    values = None if fix.values is None else np.asarray(fix.values, dtype=np.float64)
+    for position in range(len(replayer.profiles)):
         if position not in entry.edited:
-            values = None if fix.values is None else np.asarray(fix.values, dtype=np.float64)
-            rows, values = same_rows(profile, other, fix.table, fix.rows, values)
-            entry.add(replayer, position, fix, rows, values)
+            entry.add(position, replayer.fixer(position).elsewhere(home, fix.kind, fix.table, fix.rows, values))
 
 
 def _price(run: Run, entries: list[_Entry], found: Savings) -> None:

@@ -27,7 +27,8 @@ from npu_advisor.graph.replay import (
     waits,
 )
 from npu_advisor.graph.replay import tasks as device_tasks
-from npu_advisor.graph.replay.tasks import EVENT_WAIT, RECORD
+from npu_advisor.graph.replay.order import CycleError
+from npu_advisor.graph.replay.tasks import COMM, EVENT_WAIT, RECORD
 
 TOLERANCE = 3.0  # us
 NONE = np.zeros(0, dtype=np.int64)
@@ -166,6 +167,7 @@ MUTANTS: dict[str, tuple[str, Break]] = {
     "a blocking copy is no sync": ("a blocking copy", put(syncs, "BLOCKING_COPY", "-")),
     "only item waits at Level0": ("a sync without CANN calls", put(syncs, "SILENT", 10**12)),
     "collectives by order over all groups": ("a slow rank, several groups", put(collectives, "matched", _any_group)),
+    "sends are left apart": ("a stage of a pipeline", put(collectives, "_sent", lambda *_: [])),
     "the longest transit": (
         "a slow link",
         put(
@@ -209,6 +211,17 @@ def test_sub_tasks_one_after_the_other_do_not_even_replay(monkeypatch: pytest.Mo
     _serial_sub_tasks(monkeypatch)
     made = SCENARIOS["a collective with sub-tasks"].replayer()
     assert made.error > 0.1
+
+
+def test_sends_joined_with_sends_contradict_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collectives, "_DIRECTIONS", ("-", "-"))
+    with pytest.raises(CycleError):
+        SCENARIOS["a stage of a pipeline"].replayer()
+
+
+def test_a_collective_lies_on_the_stream_whose_wait_is_issued_before_it() -> None:
+    own = SCENARIOS["collectives without sub-tasks"].replayer().graph.ranks[0].tasks
+    assert own.lane[own.kind == COMM].tolist() == own.lane[own.kind == EVENT_WAIT][-4:].tolist()
 
 
 @pytest.mark.parametrize("rule", ["syncs are rigid", "threads are not joined"])

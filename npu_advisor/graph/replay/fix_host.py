@@ -99,27 +99,38 @@ def remove_calls(at: Context, rows: Ints) -> Variants:
     return same(merge(parts))
 
 
-def remove_idle(at: Context, rows: Ints) -> Variants | None:
-    """Idle time goes with what its owner names: a sync, a wait for data, a compilation, a pause, a late launch."""
-    idle = at.profile.table("idle")
+def causes(at: Context, rows: Ints) -> dict[str, Ints]:
+    """The ops behind idle rows, by owner, where an owner is something that the code asks for. Those of the same name
+    and line that did not leave the device idle are meant too: after another cure they would."""
+    idle, found = at.profile.table("idle"), {}
     owner, op = idle["owner"][rows], idle["op"][rows]
+    for kind in ("sync", "data", "compile"):
+        ops = np.unique(op[np.asarray(owner == kind) & (op >= 0)])
+        if len(ops):
+            found[kind] = _same_calls(at, at.units_of(ops) if kind == "sync" else ops)
+    return found
+
+
+def remove_idle(at: Context, rows: Ints, elsewhere: dict[str, Ints] | None = None) -> Variants | None:
+    """Idle time goes with what its owner names: a sync, a wait for data, a compilation, a pause, a late launch.
+
+    ``elsewhere`` are more ops to remove, by owner: those that another rank's idle time names. On this rank they may
+    hide behind its waits for that one.
+    """
+    idle = at.profile.table("idle")
+    owner, named = idle["owner"][rows], causes(at, rows)
+    for kind, ops in (elsewhere or {}).items():
+        named[kind] = np.union1d(named.get(kind, ops), ops)
     found: list[Variants] = []
-    for name in np.unique(idle["owner"].codes[rows]).tolist():
-        kind = str(idle["owner"].categories[name])
-        mine = np.asarray(owner == kind)
-        ops = np.unique(op[mine & (op >= 0)])
-        if kind == "sync" and len(ops):
-            found.append(remove_ops(at, _same_calls(at, at.units_of(ops))))
-        elif kind == "data" and len(ops):
-            found.append(remove_ops(at, ops))
-        elif kind == "compile":
-            found.append(remove_calls(at, _compilations(at, ops)))
-        elif kind == "dispatch":
-            dequeues = idle["dequeue"][rows][mine]
-            found.append(close(at, np.unique(dequeues[dequeues >= 0])))
-        elif kind in ("gc", "alloc"):
-            track = main_thread(at.profile)
-            found.append(same(at.edit.cut_all(track, idle["start_ns"][rows][mine], idle["end_ns"][rows][mine])))
+    for kind, ops in named.items():
+        found.append(remove_calls(at, _compilations(at, ops)) if kind == "compile" else remove_ops(at, ops))
+    late = idle["dequeue"][rows][np.asarray(owner == "dispatch")]
+    if len(late):
+        found.append(close(at, np.unique(late[late >= 0])))
+    paused = np.asarray((owner == "gc") | (owner == "alloc"))
+    if paused.any():
+        track = main_thread(at.profile)
+        found.append(same(at.edit.cut_all(track, idle["start_ns"][rows][paused], idle["end_ns"][rows][paused])))
     return Variants(*(merge(edits) for edits in zip(*found, strict=True))) if found else None
 
 

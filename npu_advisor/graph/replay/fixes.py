@@ -13,6 +13,7 @@ from npu_advisor.base.intervals import Floats, Ints
 from npu_advisor.graph.replay import fix_comm, fix_host, fix_memory, fix_optimizer
 from npu_advisor.graph.replay.context import Context, Variants, same
 from npu_advisor.graph.replay.edits import Editor, merge
+from npu_advisor.graph.replay.ranks import same_ops, same_rows
 from npu_advisor.graph.replay.tasks import SOURCES
 
 
@@ -32,6 +33,21 @@ class Fixer:
             return fix_optimizer.fuse(self.context, rows, per_parameter=values is not None and bool(values.any()))
         maker = _MAKERS.get((kind, table))
         return maker(self.context, rows) if maker else None
+
+    def elsewhere(
+        self, home: Fixer, kind: str, table: str, rows: Ints, values: Floats | None = None
+    ) -> Variants | None:
+        """What a fix of ``rows`` of the rank of ``home`` is on this rank: the same events at the same lines.
+
+        Every rank runs the same code. Idle time stands for ops: they are the same even where this rank's device was
+        not idle because of them.
+        """
+        one, other = home.context.profile, self.context.profile
+        mine, values = same_rows(one, other, table, rows, values)
+        if (kind, table) != ("remove", "idle"):
+            return self.variants(kind, table, mine, values)
+        named = {owner: same_ops(one, other, ops) for owner, ops in fix_host.causes(home.context, rows).items()}
+        return fix_host.remove_idle(self.context, mine, {owner: ops for owner, ops in named.items() if len(ops)})
 
     def at_most(self, table: str, rows: Ints, us: Floats) -> Variants | None:
         """Tasks behind ``rows`` (ascending) of ``table`` run at most so many us each, whatever a replacement needs."""
