@@ -12,7 +12,7 @@ from synthetic import Settings
 
 from npu_advisor import load_profile
 from npu_advisor.api import load_profiles
-from npu_advisor.graph.replay import Replayer, Variants
+from npu_advisor.graph.replay import Replayer, Variants, fixes
 from npu_advisor.graph.replay.ranks import like_the_others, same_rows
 
 Generated = Callable[[Settings], Path]
@@ -195,3 +195,29 @@ def test_the_same_rows_are_found_on_another_rank(generated: Generated) -> None:
     assert other.table("kernels").strings("type")[found].tolist() == ["MaskedSelect"] * len(rows)
     assert values is not None
     assert values.tolist() == [5.0] * len(rows)
+
+
+def test_what_is_scaled_to_nothing_goes_with_its_op() -> None:
+    run = Run()
+    run.op("Fused", 10, python=100)
+    for _ in range(4):
+        run.op("Swallowed", 10, python=100)
+    run.sync()
+    replayer = run.replayer()
+    rows = np.flatnonzero(np.isin(replayer.profiles[0].table("kernels").strings("name"), ["Fused", "Swallowed"]))
+    kept = (replayer.profiles[0].table("kernels").strings("name")[rows] == "Fused").astype(np.float64)
+    low, expected, high = prices(replayer, replayer.fixer(0).variants("scale", "kernels", rows, kept))
+    assert expected == high == pytest.approx(saved(replayer, "remove", "kernels", "Swallowed"), abs=1)
+    assert low < expected / 2
+
+
+def test_a_cure_of_the_code_reaches_a_rank_whose_idle_time_hides_it(
+    generated: Generated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(steps=2, layers=3, world=2, ranks=2, seed=41, counters=False, plant=["item:n=6"])
+    replayer = Replayer(load_profiles(generated(settings)))
+    home, other = replayer.fixer(0), replayer.fixer(1)
+    rows = np.flatnonzero(np.asarray(replayer.profiles[0].table("idle")["owner"] == "sync"))
+    own = other.variants("remove", "idle", np.flatnonzero(other.context.profile.table("idle")["owner"] == "sync"))
+    monkeypatch.setattr(fixes, "same_rows", lambda *_: (np.zeros(0, dtype=np.int64), None))
+    assert prices(replayer, other.elsewhere(home, "remove", "idle", rows)) == prices(replayer, own)

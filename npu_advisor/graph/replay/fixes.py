@@ -57,28 +57,39 @@ class Fixer:
 
 def remove_kernels(at: Context, rows: Ints) -> Variants:
     """Kernels that need not run. Where an op launched nothing else, it goes too."""
-    tasks = at.tasks.of("kernels", rows)
-    alone = at.edit.remove_tasks(tasks)
-    ops = at.emptied(tasks)
-    gone = merge([alone, at.edit.remove_ops(ops)]) if len(ops) else alone
-    return Variants(alone, gone, gone)
+    return _gone(at, at.tasks.of("kernels", rows))
+
+
+def _gone(at: Context, tasks: Ints) -> Variants:
+    """Tasks go. Low: the ops that launched them stay; else those that launched nothing else go too."""
+    alone, ops = at.edit.remove_tasks(tasks), at.emptied(tasks)
+    whole = merge([alone, at.edit.remove_ops(ops)]) if len(ops) else alone
+    return Variants(alone, whole, whole)
 
 
 def resize(at: Context, kind: str, table: str, rows: Ints, values: Floats) -> Variants | None:
     """Tasks that run a share (``scale``) or at most so many us (``cap``) of their time.
 
-    A cap is never below the rank's shortest kernels. Low: the replacement is a usual kernel; high: it costs nothing.
+    What is scaled to nothing goes. A cap is never below the rank's shortest kernels. Low: the replacement is a usual
+    kernel; high: it costs nothing.
     """
     tasks, value = _valued(at, table, rows, values)
     if not len(tasks):
         return None
     if kind == "scale":
-        ns, longer = (at.edit.transit(tasks) * value).astype(np.int64), value > 1.0
-        return same(merge([at.edit.run(tasks[~longer], ns[~longer]), at.edit.replace(tasks[longer], ns[longer])]))
+        return _scaled(at, tasks, value)
     wanted = np.maximum(value * 1000.0, at.floor).astype(np.int64)
     slow = at.edit.run(tasks, np.maximum(wanted, at.typical))
-    gone = merge([at.edit.remove_tasks(tasks), at.edit.remove_ops(at.emptied(tasks))])
-    return Variants(slow, at.edit.run(tasks, wanted), gone)
+    return Variants(slow, at.edit.run(tasks, wanted), _gone(at, tasks).high)
+
+
+def _scaled(at: Context, tasks: Ints, value: Floats) -> Variants:
+    ns, longer, none = (at.edit.transit(tasks) * value).astype(np.int64), value > 1.0, value <= 0.0
+    shorter = at.edit.run(tasks[~longer & ~none], ns[~longer & ~none])
+    kept = merge([shorter, at.edit.replace(tasks[longer], ns[longer])])
+    if not none.any():
+        return same(kept)
+    return Variants(*(merge([kept, gone]) for gone in _gone(at, tasks[none])))
 
 
 def _valued(at: Context, table: str, rows: Ints, values: Floats) -> tuple[Ints, Floats]:
