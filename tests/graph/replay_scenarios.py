@@ -231,8 +231,13 @@ def in_parallel(cured: bool) -> Runs:
     return [run]
 
 
-def held_back(count: int, us: Callable[[int], float], dequeue: Callable[[int], float] = lambda _: 8) -> Run:
-    """Eight launches may be outstanding on the stream; the next waits until the oldest is done. 0 us is no kernel."""
+def held_back(
+    count: int, us: Callable[[int], float], dequeue: Callable[[int], float] = lambda _: 8, *, early: bool = False
+) -> Run:
+    """Eight launches may be outstanding on the stream; the next waits until the oldest is done. 0 us is no kernel.
+
+    With ``early`` the launches are written down as they were before that wait.
+    """
     run, ends = Run(), []
     for number in range(count):
         launch = max(run.now[MAIN] + 20 + 5 + 2 + 4, run.queue_free + 2) + 3
@@ -241,6 +246,8 @@ def held_back(count: int, us: Callable[[int], float], dequeue: Callable[[int], f
             continue
         held = max(0.0, ends[-8] + 2 - launch) if len(ends) >= 8 else 0.0
         ends.append(run.op(f"K{number}", us(number), wait=held, dequeue=dequeue(number)))
+        if early:
+            run.rows["flow_points"][-2]["at"] -= held
     return run
 
 
@@ -251,6 +258,10 @@ def _uneven(number: int) -> float:
 
 def full_stream(cured: bool) -> Runs:
     return [held_back(60, lambda number: _uneven(number) * (0.5 if cured and number < 50 else 1))]
+
+
+def stamped_early(cured: bool) -> Runs:
+    return [held_back(60, lambda number: _uneven(number) * (0.5 if cured and number < 50 else 1), early=True)]
 
 
 def small_ones(cured: bool) -> Runs:
@@ -455,6 +466,7 @@ SCENARIOS = {
     "a stage of a pipeline": Scenario(stages, fix("cap", "kernels", "Slow", 500.0)),
     "a kernel beside another": Scenario(in_parallel, fix("cap", "kernels", "First", 100.0)),
     "kernels on a full stream": Scenario(full_stream, half_of_most),
+    "kernels on a full stream, launches noted early": Scenario(stamped_early, half_of_most),
     "small kernels on a full stream": Scenario(small_ones, kernels_gone(*(f"K{number}" for number in range(0, 80, 2)))),
     "a long entry before a full stream": Scenario(long_entry, cut_entry(59, 2400)),
     "entries of a full queue": Scenario(full_queue, shorter_entries),

@@ -152,6 +152,10 @@ MUTANTS: dict[str, tuple[str, Break]] = {
     "the nearest record": ("work before a wait for one of two records", put(build, "event_waits", _nearest_record)),
     "rows one after the other": ("a kernel beside another", _serial_rows),
     "no full stream": ("kernels on a full stream", put(build, "full_queues", lambda *_: ([], []))),
+    "no full stream behind the launch": (
+        "kernels on a full stream, launches noted early",
+        put(build, "full_queues", lambda *_: ([], [])),
+    ),
     "no full queue": ("entries of a full queue", put(build, "full_queues", lambda *_: ([], []))),
     "stretched launches are rigid": ("kernels on a full stream", _stretched_stay),
     "stretched Enqueues are rigid": ("entries of a full queue", _stretched_stay),

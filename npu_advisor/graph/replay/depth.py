@@ -55,14 +55,20 @@ def full_queues(
 ) -> tuple[list[Limit], list[tuple[Ints, Ints]]]:
     """The limits that bound in this recording, and new weights of the stretched calls' own edges."""
     limits, changed = [], []
-    into_call = dict(zip((builder.target(device.calls[0])).tolist(), device.calls[0].tolist(), strict=True))
+    calls = device.calls[0]
+    into_call = dict(zip(builder.target(calls).tolist(), calls.tolist(), strict=True))
+    behind = dict(zip(builder.source(calls).tolist(), builder.target(calls).tolist(), strict=True))
     for lane in np.unique(tasks.lane[device.launch >= 0]):
         mine = np.flatnonzero((tasks.lane == lane) & (device.launch >= 0) & (tasks.dequeue >= 0))
         mine = mine[np.argsort(tasks.issue[mine], kind="stable")]
-        found = _limit(builder, device.task_end[mine], tasks.end[mine], device.launch[mine], into_call.get)
-        if found:
-            limits.append(found[0])
-            changed.append(found[1:])
+        # The launch may be written down when the call begins or when it gets its place: before or after it waited.
+        launch = device.launch[mine]
+        for nodes in (launch, np.array([behind.get(node, node) for node in launch.tolist()], dtype=np.int64)):
+            found = _limit(builder, device.task_end[mine], tasks.end[mine], nodes, into_call.get)
+            if found:
+                limits.append(found[0])
+                changed.append(found[1:])
+                break
     dequeues = profile.table("dequeues")
     rows = np.flatnonzero(dequeues["enqueue"] >= 0)
     rows = rows[np.argsort(dequeues["start_ns"][rows], kind="stable")]
