@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from replay_kit import HCCL, MAIN, SECOND, Run, named, saved
+from replay_kit import BACKWARD, HCCL, MAIN, SECOND, Run, named, saved
 from synthetic import Settings
 
 from npu_advisor import load_profile
@@ -221,3 +221,20 @@ def test_a_cure_of_the_code_reaches_a_rank_whose_idle_time_hides_it(
     own = other.variants("remove", "idle", np.flatnonzero(other.context.profile.table("idle")["owner"] == "sync"))
     monkeypatch.setattr(fixes, "same_rows", lambda *_: (np.zeros(0, dtype=np.int64), None))
     assert prices(replayer, other.elsewhere(home, "remove", "idle", rows)) == prices(replayer, own)
+
+
+def test_silence_before_another_threads_work_goes_from_the_main_thread() -> None:
+    run = Run()
+    run.op("Forward", 20)
+    run.now[BACKWARD] = run.now[MAIN] + 5000
+    for number in range(3):
+        run.op(f"Grad{number}", 20, thread=BACKWARD)
+    run.now[MAIN] = run.now[BACKWARD] + 10
+    run.op("Last", 20)
+    run.sync()
+    gap = run.rows["kernels"][1]["at"] - 50
+    run.rows["idle"] = [{"at": 50, "us": gap, "owner": "dispatch", "part": "free", "dequeue": 1, "op": 1}]
+    replayer = run.replayer()
+    low, expected, high = prices(replayer, replayer.fixer(0).variants("remove", "idle", np.array([0])))
+    assert low <= expected <= high
+    assert expected == pytest.approx(5000, rel=0.02)
