@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from npu_advisor import Report, analyze, load_profile
 from npu_advisor.api import load_profiles
 from npu_advisor.base.terms import Basis
 from npu_advisor.engine import savings
-from npu_advisor.graph.replay import Replayer, host, waits
+from npu_advisor.graph.replay import Edit, Replayer, host, waits
 from npu_advisor.graph.replay.device import DeviceLanes
 from npu_advisor.graph.replay.syncs import Syncs
 from npu_advisor.report.options import Options
@@ -117,15 +117,15 @@ def test_a_replay_that_is_not_believed_is_withheld(
 def test_a_replay_that_fails_half_way_leaves_no_figure_behind(
     generated: Generated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    price, calls = Replayer.price, []
+    prices, calls = Replayer.prices, []
 
-    def failing(self: Replayer, edits: object) -> float:
-        calls.append(edits)
-        if len(calls) > 5:
+    def failing(self: Replayer, sets: Sequence[Sequence[Edit]]) -> list[float]:
+        calls.append(sets)
+        if len(calls) > 1:
             raise ValueError("half way")
-        return price(self, edits)  # type: ignore[arg-type]
+        return prices(self, sets)
 
-    monkeypatch.setattr(Replayer, "price", failing)
+    monkeypatch.setattr(Replayer, "prices", failing)
     report = analyze(generated(TWINS["one card"]))
     told = [finding.saving for finding in report.findings if finding.saving]
     assert told
@@ -148,6 +148,19 @@ def test_a_recording_that_is_partly_anchored_gives_a_range(
             assert finding.saving.assumes and "silences" in finding.saving.assumes.en
             wider += finding.saving.high_us_per_step > before.high_us_per_step + 1
     assert wider
+
+
+def test_silence_that_a_finding_names_is_no_anchor(generated: Generated, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the finding is about the silence itself, what it saves is known: the silence."""
+    profile = load_profile(generated(TWINS["one card"]))
+    replayer = Replayer(profile)
+    steps = profile.table("steps")
+    monkeypatch.setattr(replayer, "_held", [(100_000, 900_000), (2_000_000, 2_500_000)])
+    recorded = float(steps["dur_ns"].sum())
+    none = np.zeros(0, dtype=np.int64)
+    start = np.array([replayer.graph.origin + 2_000_000])
+    whole, left = (replayer.anchored_beside(*spans) for spans in ((none, none), (start, start + 400_000)))
+    assert (whole - left) * recorded == pytest.approx(400_000)
 
 
 def _rigid(

@@ -25,7 +25,7 @@ from npu_advisor.findings import Replay, Saving, StartShift
 from npu_advisor.graph.replay import Edit, Replayer, Variants, merge
 from npu_advisor.graph.replay.order import CycleError
 from npu_advisor.graph.replay.path import StepPath, step_paths
-from npu_advisor.graph.replay.ranks import like_the_others, same_rows
+from npu_advisor.graph.replay.ranks import like_the_others
 from npu_advisor.model.profile import Profile
 
 Results = Sequence[tuple[Profile, Sequence[RuleResult]]]
@@ -82,12 +82,14 @@ class Savings:
 class Run:
     """Ranks replayed together (``positions`` among the profiles), or why they are not believed.
 
-    Savings are on top of ``done``, an edit that is applied already and saves ``done_ns`` per step.
+    Savings are on top of ``done``, an edit that is applied already and saves ``done_ns`` per step. ``anchored`` is the
+    share of the recorded time that only anchors hold.
     """
 
     positions: list[int]
     replayer: Replayer | None = None
     reason: Text | None = None
+    anchored: float = 0.0
     done: Edit = NO_EDIT
     done_ns: float = 0.0
 
@@ -128,7 +130,9 @@ def _built(profiles: Sequence[Profile], positions: list[int]) -> Run:
     if (error := guarded(build)) is not None:
         return Run(positions, reason=say("saving.failed", error=error))
     (found,) = made
-    return Run(positions, reason=found) if isinstance(found, Text) else Run(positions, found, _gate(found))
+    if isinstance(found, Text):
+        return Run(positions, reason=found)
+    return Run(positions, found, _gate(found, found.anchored_share), found.anchored_share)
 
 
 def replayed(results: Results, key: Callable[[RawFinding], str], runs: Sequence[Run] | None = None) -> Savings:
@@ -140,6 +144,7 @@ def replayed(results: Results, key: Callable[[RawFinding], str], runs: Sequence[
     for run in replay_runs([profile for profile, _ in results]) if runs is None else runs:
         if run.replayer is not None:
             found.replay += recorded(run.replayer)
+            run = _audited(results, run, run.replayer)
         reason = run.reason
         if reason is None and (error := guarded(partial(_price_run, results, run, key, found))) is not None:
             reason = say("saving.failed", error=error)
@@ -217,12 +222,35 @@ def _shift(ns: Ints) -> StartShift | None:
     return StartShift(median_us=median, p90_us=p90)
 
 
-def _gate(replayer: Replayer) -> Text | None:
+def _gate(replayer: Replayer, anchored: float) -> Text | None:
     if replayer.error > MAX_ERROR:
         return say("saving.self_replay", error=f"{replayer.error:.0%}")
-    if replayer.anchored_share > MAX_ANCHORED:
-        return say("saving.anchored", share=f"{replayer.anchored_share:.0%}")
+    if anchored > MAX_ANCHORED:
+        return say("saving.anchored", share=f"{anchored:.0%}")
     return None
+
+
+def _audited(results: Results, run: Run, replayer: Replayer) -> Run:
+    """The run without the anchors that a finding is about: silence of the host that it names and its fix removes."""
+    named = [
+        _silences(results[number][0], raw.fix)
+        for number in run.positions
+        for outcome in results[number][1]
+        for raw in outcome.raw_findings
+        if raw.fix is not None and (raw.fix.kind, raw.fix.table) == ("remove", "idle")
+    ]
+    if not named:
+        return run
+    start, end = (np.concatenate(column) for column in zip(*named, strict=True))
+    left = replayer.anchored_beside(start, end)
+    return replace(run, reason=_gate(replayer, left), anchored=left)
+
+
+def _silences(profile: Profile, fix: RawFix) -> tuple[Ints, Ints]:
+    """Starts and ends (ns since the epoch) of the idle times in which nothing but the host was late."""
+    idle = profile.table("idle")
+    rows = fix.rows[np.asarray(idle["owner"][fix.rows] == "dispatch")]
+    return idle["start_ns"][rows], idle["end_ns"][rows]
 
 
 @dataclass
@@ -244,8 +272,7 @@ class _Entry:
             if any(getattr(variants, which) is not variants.expected for variants in self.variants)
         ]
 
-    def add(self, replayer: Replayer, position: int, fix: RawFix, rows: Ints, values: Floats | None) -> bool:
-        variants = replayer.fixer(position).variants(fix.kind, fix.table, rows, values)
+    def add(self, position: int, variants: Variants | None) -> bool:
         if variants is not None:
             self.variants.append(variants)
             self.edited.append(position)
@@ -266,7 +293,8 @@ def _edits(
             fix = raw.fix
             if fix is None or fix.kind == "memory":
                 continue
-            if entry.add(replayer, position, fix, fix.rows, _values(replayer, position, fix)):
+            fixer, values = replayer.fixer(position), _values(replayer, position, fix)
+            if entry.add(position, fixer.variants(fix.kind, fix.table, fix.rows, values)):
                 entry.raws.append((profile, raw))
     for entry in entries.values():
         _everywhere(entry, replayer)
@@ -287,15 +315,13 @@ def _everywhere(entry: _Entry, replayer: Replayer) -> None:
     """Apply a cure of the code on the ranks that did not show the finding too. A slow rank is no matter of the code."""
     if not entry.raws:
         return
-    profile, raw = entry.raws[0]
-    fix = raw.fix
+    home, fix = replayer.fixer(entry.edited[0]), entry.raws[0][1].fix
     if fix is None or fix.kind == "scale":
         return
-    for position, other in enumerate(replayer.profiles):
+    values = None if fix.values is None else np.asarray(fix.values, dtype=np.float64)
+    for position in range(len(replayer.profiles)):
         if position not in entry.edited:
-            values = None if fix.values is None else np.asarray(fix.values, dtype=np.float64)
-            rows, values = same_rows(profile, other, fix.table, fix.rows, values)
-            entry.add(replayer, position, fix, rows, values)
+            entry.add(position, replayer.fixer(position).elsewhere(home, fix.kind, fix.table, fix.rows, values))
 
 
 def _price(run: Run, entries: list[_Entry], found: Savings) -> None:
@@ -316,7 +342,7 @@ def _price(run: Run, entries: list[_Entry], found: Savings) -> None:
         for profile, raw in entry.raws:
             rounds = per_step(profile)
             step_us = float(profile.table("steps")["dur_us"].mean()) - run.done_ns / 1000.0
-            if replayer.anchored_share > RANGE_ANCHORED:
+            if run.anchored > RANGE_ANCHORED:
                 found.ranged.add(id(raw))
             priced[id(raw)] = Saving(
                 us_per_step=us / rounds,
@@ -327,13 +353,14 @@ def _price(run: Run, entries: list[_Entry], found: Savings) -> None:
                 basis=Basis.REPLAYED,
                 per="step" if unmarked(profile) is None else "iteration",
                 freed_bytes=raw.fix.freed_bytes if raw.fix else None,
-                assumes=joined(assumes(replayer), per_iteration(profile)),
+                assumes=joined(assumes(run, replayer), per_iteration(profile)),
             )
+    after = _after(run, entries, alone, parts)
+    ends = [run.saves_us([entry.edit(which) for entry in entries]) for which in ("low", "high")]
     # All or nothing: beside bounds, a joint figure would count the same time twice.
     found.by_finding |= priced
-    found.after |= _after(run, entries, alone, parts)
+    found.after |= after
     if entries:
-        ends = [run.saves_us([entry.edit(which) for entry in entries]) for which in ("low", "high")]
         rounds = per_step(replayer.profiles[0])
         joint = everything / rounds, min(everything, *ends) / rounds, max(everything, *ends) / rounds
         found.joint = joint if found.joint is None else max(found.joint, joint)
@@ -381,7 +408,7 @@ def _after(
     return found
 
 
-def assumes(replayer: Replayer) -> Text:
+def assumes(run: Run, replayer: Replayer) -> Text:
     """What a replayed figure takes for granted."""
     parts = [say("saving.replayed" if len(replayer.profiles) > 1 else "saving.symmetric")]
     gap_us = replayer.kernel_gap / 1000.0
@@ -389,6 +416,6 @@ def assumes(replayer: Replayer) -> Text:
         parts.append(say("saving.profiler_gap", gap_us=gap_us))
     if not all(len(profile.table("apis")) for profile in replayer.profiles):
         parts.append(say("saving.no_calls"))
-    if replayer.anchored_share > RANGE_ANCHORED:
-        parts.append(say("saving.range", share=f"{replayer.anchored_share:.0%}"))
+    if run.anchored > RANGE_ANCHORED:
+        parts.append(say("saving.range", share=f"{run.anchored:.0%}"))
     return joined(*parts)

@@ -122,7 +122,7 @@ def _matched(profile: Profile, plan: EditPlan) -> tuple[Ints, Floats | None]:
 def _priced(answer: EditedRun, results: Results, run: Run, touched: Sequence[_Touched], roots: Roots) -> EditedRun:
     assert run.replayer is not None
     every = [one.edit() for one in touched]
-    taken = assumes(run.replayer)
+    taken = assumes(run, run.replayer)
     alone = [[run.saves_us(one.edit(which)) for which in ("expected", "low", "high")] for one in touched]
     joint = [run.saves_us([one.edit(which) for one in touched]) for which in ("expected", "low", "high")]
     parts = [joint[0] - run.saves_us(every[:number] + every[number + 1 :]) for number in range(len(every))]

@@ -203,6 +203,20 @@ def sub_tasks(cured: bool) -> Runs:
     return [run]
 
 
+def unseen_sub_tasks(cured: bool) -> Runs:
+    """Collectives of which only the slices of the communicator are there; their stream shows event tasks alone."""
+    run = Run()
+    run.op("A", 20)
+    for _ in range(4):
+        ready = run.op("EVENT_RECORD", 0.02, kind="tasks")
+        run.op("EVENT_WAIT", 0.02, kind="tasks", lane=SECOND, after=ready)
+        end = run.op("allReduce", 200 if cured else 400, kind="comms", lane=SECOND)
+        run.rows["comms"][-1]["track"] = run.rows["flow_points"][-1]["track"] = HCCL
+        run.release(run.op("EVENT_RECORD", 0.02, kind="tasks", lane=SECOND, after=end))
+    run.op("Last", 10)
+    return [run]
+
+
 def in_parallel(cured: bool) -> Runs:
     """Two kernels of one stream that really overlap: the second does not wait for the first."""
     run = Run()
@@ -217,8 +231,13 @@ def in_parallel(cured: bool) -> Runs:
     return [run]
 
 
-def held_back(count: int, us: Callable[[int], float], dequeue: Callable[[int], float] = lambda _: 8) -> Run:
-    """Eight launches may be outstanding on the stream; the next waits until the oldest is done. 0 us is no kernel."""
+def held_back(
+    count: int, us: Callable[[int], float], dequeue: Callable[[int], float] = lambda _: 8, *, early: bool = False
+) -> Run:
+    """Eight launches may be outstanding on the stream; the next waits until the oldest is done. 0 us is no kernel.
+
+    With ``early`` the launches are written down as they were before that wait.
+    """
     run, ends = Run(), []
     for number in range(count):
         launch = max(run.now[MAIN] + 20 + 5 + 2 + 4, run.queue_free + 2) + 3
@@ -227,6 +246,8 @@ def held_back(count: int, us: Callable[[int], float], dequeue: Callable[[int], f
             continue
         held = max(0.0, ends[-8] + 2 - launch) if len(ends) >= 8 else 0.0
         ends.append(run.op(f"K{number}", us(number), wait=held, dequeue=dequeue(number)))
+        if early:
+            run.rows["flow_points"][-2]["at"] -= held
     return run
 
 
@@ -237,6 +258,10 @@ def _uneven(number: int) -> float:
 
 def full_stream(cured: bool) -> Runs:
     return [held_back(60, lambda number: _uneven(number) * (0.5 if cured and number < 50 else 1))]
+
+
+def stamped_early(cured: bool) -> Runs:
+    return [held_back(60, lambda number: _uneven(number) * (0.5 if cured and number < 50 else 1), early=True)]
 
 
 def small_ones(cured: bool) -> Runs:
@@ -340,6 +365,24 @@ def _meet(runs: Runs, transit: float, group: str = "g") -> None:
         run.free[HCCL] = end
 
 
+def _pass(sender: Run, receiver: Run, transit: float) -> None:
+    """Point to point: a send and its receive begin when each side is there and end together."""
+    _meet([sender, receiver], transit, "p")
+    for run, kind in ((sender, "send"), (receiver, "receive")):
+        run.rows["comms"][-1]["type"] = kind
+
+
+def stages(cured: bool) -> Runs:
+    """Two stages of a pipeline, forth and back."""
+    runs = [Run(0), Run(1)]
+    runs[0].op("Slow", 500 if cured else 900)
+    _pass(runs[0], runs[1], 100)
+    runs[1].op("Second", 200, after=runs[1].free[HCCL] + 1)
+    _pass(runs[1], runs[0], 100)
+    runs[0].op("Last", 30, after=runs[0].free[HCCL] + 1)
+    return runs
+
+
 def _update(runs: Runs) -> None:
     for run in runs:
         run.rows["ops"].append({"name": "Optimizer.step#SGD.step", "at": run.now[MAIN] + 10, "us": 60, "track": MAIN})
@@ -419,8 +462,11 @@ SCENARIOS = {
     "a copy that an event tells of": Scenario(released, fix("scale", "tasks", "Copy", 0.5)),
     "work before a wait for one of two records": Scenario(two_records, fix("scale", "kernels", "Slow", 100 / 900)),
     "a collective with sub-tasks": Scenario(sub_tasks, fix("scale", "comms", "allReduce", 0.5)),
+    "collectives without sub-tasks": Scenario(unseen_sub_tasks, fix("scale", "comms", "allReduce", 0.5)),
+    "a stage of a pipeline": Scenario(stages, fix("cap", "kernels", "Slow", 500.0)),
     "a kernel beside another": Scenario(in_parallel, fix("cap", "kernels", "First", 100.0)),
     "kernels on a full stream": Scenario(full_stream, half_of_most),
+    "kernels on a full stream, launches noted early": Scenario(stamped_early, half_of_most),
     "small kernels on a full stream": Scenario(small_ones, kernels_gone(*(f"K{number}" for number in range(0, 80, 2)))),
     "a long entry before a full stream": Scenario(long_entry, cut_entry(59, 2400)),
     "entries of a full queue": Scenario(full_queue, shorter_entries),

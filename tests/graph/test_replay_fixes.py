@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from replay_kit import HCCL, MAIN, SECOND, Run, named, saved
+from replay_kit import BACKWARD, HCCL, MAIN, SECOND, Run, named, saved
 from synthetic import Settings
 
 from npu_advisor import load_profile
 from npu_advisor.api import load_profiles
-from npu_advisor.graph.replay import Replayer, Variants
+from npu_advisor.graph.replay import Replayer, Variants, fixes
 from npu_advisor.graph.replay.ranks import like_the_others, same_rows
 
 Generated = Callable[[Settings], Path]
@@ -195,3 +195,46 @@ def test_the_same_rows_are_found_on_another_rank(generated: Generated) -> None:
     assert other.table("kernels").strings("type")[found].tolist() == ["MaskedSelect"] * len(rows)
     assert values is not None
     assert values.tolist() == [5.0] * len(rows)
+
+
+def test_what_is_scaled_to_nothing_goes_with_its_op() -> None:
+    run = Run()
+    run.op("Fused", 10, python=100)
+    for _ in range(4):
+        run.op("Swallowed", 10, python=100)
+    run.sync()
+    replayer = run.replayer()
+    rows = np.flatnonzero(np.isin(replayer.profiles[0].table("kernels").strings("name"), ["Fused", "Swallowed"]))
+    kept = (replayer.profiles[0].table("kernels").strings("name")[rows] == "Fused").astype(np.float64)
+    low, expected, high = prices(replayer, replayer.fixer(0).variants("scale", "kernels", rows, kept))
+    assert expected == high == pytest.approx(saved(replayer, "remove", "kernels", "Swallowed"), abs=1)
+    assert low < expected / 2
+
+
+def test_a_cure_of_the_code_reaches_a_rank_whose_idle_time_hides_it(
+    generated: Generated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(steps=2, layers=3, world=2, ranks=2, seed=41, counters=False, plant=["item:n=6"])
+    replayer = Replayer(load_profiles(generated(settings)))
+    home, other = replayer.fixer(0), replayer.fixer(1)
+    rows = np.flatnonzero(np.asarray(replayer.profiles[0].table("idle")["owner"] == "sync"))
+    own = other.variants("remove", "idle", np.flatnonzero(other.context.profile.table("idle")["owner"] == "sync"))
+    monkeypatch.setattr(fixes, "same_rows", lambda *_: (np.zeros(0, dtype=np.int64), None))
+    assert prices(replayer, other.elsewhere(home, "remove", "idle", rows)) == prices(replayer, own)
+
+
+def test_silence_before_another_threads_work_goes_from_the_main_thread() -> None:
+    run = Run()
+    run.op("Forward", 20)
+    run.now[BACKWARD] = run.now[MAIN] + 5000
+    for number in range(3):
+        run.op(f"Grad{number}", 20, thread=BACKWARD)
+    run.now[MAIN] = run.now[BACKWARD] + 10
+    run.op("Last", 20)
+    run.sync()
+    gap = run.rows["kernels"][1]["at"] - 50
+    run.rows["idle"] = [{"at": 50, "us": gap, "owner": "dispatch", "part": "free", "dequeue": 1, "op": 1}]
+    replayer = run.replayer()
+    low, expected, high = prices(replayer, replayer.fixer(0).variants("remove", "idle", np.array([0])))
+    assert low <= expected <= high
+    assert expected == pytest.approx(5000, rel=0.02)

@@ -27,7 +27,8 @@ from npu_advisor.graph.replay import (
     waits,
 )
 from npu_advisor.graph.replay import tasks as device_tasks
-from npu_advisor.graph.replay.tasks import EVENT_WAIT, RECORD
+from npu_advisor.graph.replay.order import CycleError
+from npu_advisor.graph.replay.tasks import COMM, EVENT_WAIT, RECORD
 
 TOLERANCE = 3.0  # us
 NONE = np.zeros(0, dtype=np.int64)
@@ -151,6 +152,10 @@ MUTANTS: dict[str, tuple[str, Break]] = {
     "the nearest record": ("work before a wait for one of two records", put(build, "event_waits", _nearest_record)),
     "rows one after the other": ("a kernel beside another", _serial_rows),
     "no full stream": ("kernels on a full stream", put(build, "full_queues", lambda *_: ([], []))),
+    "no full stream behind the launch": (
+        "kernels on a full stream, launches noted early",
+        put(build, "full_queues", lambda *_: ([], [])),
+    ),
     "no full queue": ("entries of a full queue", put(build, "full_queues", lambda *_: ([], []))),
     "stretched launches are rigid": ("kernels on a full stream", _stretched_stay),
     "stretched Enqueues are rigid": ("entries of a full queue", _stretched_stay),
@@ -166,6 +171,7 @@ MUTANTS: dict[str, tuple[str, Break]] = {
     "a blocking copy is no sync": ("a blocking copy", put(syncs, "BLOCKING_COPY", "-")),
     "only item waits at Level0": ("a sync without CANN calls", put(syncs, "SILENT", 10**12)),
     "collectives by order over all groups": ("a slow rank, several groups", put(collectives, "matched", _any_group)),
+    "sends are left apart": ("a stage of a pipeline", put(collectives, "_sent", lambda *_: [])),
     "the longest transit": (
         "a slow link",
         put(
@@ -209,6 +215,17 @@ def test_sub_tasks_one_after_the_other_do_not_even_replay(monkeypatch: pytest.Mo
     _serial_sub_tasks(monkeypatch)
     made = SCENARIOS["a collective with sub-tasks"].replayer()
     assert made.error > 0.1
+
+
+def test_sends_joined_with_sends_contradict_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collectives, "_DIRECTIONS", ("-", "-"))
+    with pytest.raises(CycleError):
+        SCENARIOS["a stage of a pipeline"].replayer()
+
+
+def test_a_collective_lies_on_the_stream_whose_wait_is_issued_before_it() -> None:
+    own = SCENARIOS["collectives without sub-tasks"].replayer().graph.ranks[0].tasks
+    assert own.lane[own.kind == COMM].tolist() == own.lane[own.kind == EVENT_WAIT][-4:].tolist()
 
 
 @pytest.mark.parametrize("rule", ["syncs are rigid", "threads are not joined"])

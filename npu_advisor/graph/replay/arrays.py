@@ -130,6 +130,11 @@ class Builder:
         rec: Ints = np.concatenate([np.zeros(0, dtype=np.int64), *self._rec])[nodes]
         return rec
 
+    def source(self, edges: Ints) -> Ints:
+        """The nodes that edges come from."""
+        src: Ints = np.concatenate([np.zeros(0, dtype=np.int64), *(part[0] for part in self._edges)])[edges]
+        return src
+
     def target(self, edges: Ints) -> Ints:
         """The nodes that edges lead to."""
         dst: Ints = np.concatenate([np.zeros(0, dtype=np.int64), *(part[1] for part in self._edges)])[edges]

@@ -14,13 +14,16 @@ from npu_advisor.graph.replay.tasks import COMM, Tasks
 from npu_advisor.model.profile import Profile
 
 Member = tuple[int, int]
+# The two sides of a point-to-point communication.
+_DIRECTIONS = ("send", "receive")
 
 
 def matched(profiles: Sequence[Profile], tasks: Sequence[Tasks]) -> list[list[Member]]:
     """The same collective on different ranks: lists of (position in ``profiles``, task).
 
     The n-th of a group and type on one rank is the n-th on every other; a group whose counts differ between ranks
-    (a cut recording) is left apart. By order over all groups, ranks that run different groups would be mixed up.
+    (a cut recording) is left apart. By order over all groups, ranks that run different groups would be mixed up. A
+    send is no other rank's send: its counterpart is a receive, known where the group has two ranks.
     """
     rows: dict[tuple[str, str], dict[int, Ints]] = defaultdict(dict)
     for number, (profile, own) in enumerate(zip(profiles, tasks, strict=True)):
@@ -32,12 +35,33 @@ def matched(profiles: Sequence[Profile], tasks: Sequence[Tasks]) -> list[list[Me
         for key in set(zip(names.tolist(), types.tolist(), strict=True)):
             rows[key][number] = comms[(names == key[0]) & (types == key[1])]
     found = []
-    for by_rank in rows.values():
-        if len(by_rank) > 1 and len({len(members) for members in by_rank.values()}) == 1:
+    for (group, kind), by_rank in rows.items():
+        if kind.lower() in _DIRECTIONS:
+            if kind.lower() == _DIRECTIONS[0]:
+                found += _sent(by_rank, _received(rows, group))
+        elif len(by_rank) > 1 and len({len(members) for members in by_rank.values()}) == 1:
             ranks = sorted(by_rank)
             found += [
                 list(zip(ranks, same, strict=True)) for same in zip(*(by_rank[r].tolist() for r in ranks), strict=True)
             ]
+    return found
+
+
+def _received(rows: dict[tuple[str, str], dict[int, Ints]], group: str) -> dict[int, Ints]:
+    """The receives of a group, by rank."""
+    return next((own for (name, kind), own in rows.items() if name == group and kind.lower() == _DIRECTIONS[1]), {})
+
+
+def _sent(sends: dict[int, Ints], receives: dict[int, Ints]) -> list[list[Member]]:
+    """Each send with its receive: the n-th of one rank is the n-th of the only other rank of the group."""
+    ranks = sorted({*sends, *receives})
+    if len(ranks) != 2:
+        return []
+    found = []
+    for here, there in (ranks, ranks[::-1]):
+        mine, theirs = sends.get(here), receives.get(there)
+        if mine is not None and theirs is not None and len(mine) == len(theirs):
+            found += [[(here, one), (there, other)] for one, other in zip(mine.tolist(), theirs.tolist(), strict=True)]
     return found
 
 

@@ -54,15 +54,23 @@ def full_queues(
 ) -> tuple[list[Limit], list[tuple[Ints, Ints]]]:
     """The limits that bound in this recording, and new weights of the stretched calls' own edges."""
     limits, changed = [], []
-    into_call = Into()
-    into_call.put(builder.target(device.calls[0]), device.calls[0])
+    calls = device.calls[0]
+    into_call, out_of = Into(), Into()
+    into_call.put(builder.target(calls), calls)
+    out_of.put(builder.source(calls), calls)
     for lane in np.unique(tasks.lane[device.launch >= 0]):
         mine = np.flatnonzero((tasks.lane == lane) & (device.launch >= 0) & (tasks.dequeue >= 0))
         mine = mine[np.argsort(tasks.issue[mine], kind="stable")]
-        found = _limit(builder, device.task_end[mine], tasks.end[mine], device.launch[mine], into_call)
-        if found:
-            limits.append(found[0])
-            changed.append(found[1:])
+        # The launch may be written down when the call begins or when it gets its place: before or after it waited.
+        launch = device.launch[mine]
+        after = out_of.of(launch)
+        behind = np.where(after >= 0, builder.target(np.maximum(after, 0)), launch)
+        for nodes in (launch, behind):
+            found = _limit(builder, device.task_end[mine], tasks.end[mine], nodes, into_call)
+            if found:
+                limits.append(found[0])
+                changed.append(found[1:])
+                break
     dequeues = profile.table("dequeues")
     rows = np.flatnonzero(dequeues["enqueue"] >= 0)
     rows = rows[np.argsort(dequeues["start_ns"][rows], kind="stable")]

@@ -84,6 +84,7 @@ class Editor:
 
     def __init__(self, graph: Graph, number: int, calibrated: Calibrated) -> None:
         self.graph, self.rank, self.origin = graph, graph.ranks[number], graph.origin
+        self._number = number
         self._rec = calibrated.rec
         net, device = graph.net, self.rank.device
         self._call_in = np.full(len(net.rec), -1, dtype=np.int64)
@@ -124,6 +125,10 @@ class Editor:
             )
             for track in np.unique(ops["track"])
         }
+
+    def owns(self, edges: Ints) -> Mask:
+        """Whether each edge leads to a node of this rank."""
+        return np.asarray(self.graph.net.rank[self.graph.net.dst[edges]] == self._number)
 
     def transit(self, tasks: Ints) -> Ints:
         """How long tasks run; for joined collectives the data movement without the wait."""

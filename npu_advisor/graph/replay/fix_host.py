@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints, Mask
+from npu_advisor.base.intervals import Ints, Mask, covered, subtract, union
 from npu_advisor.graph.idle import COMPILE_CALLS, DATA_OPS
 from npu_advisor.graph.named import OPTIMIZER_STEP, starting
+from npu_advisor.graph.replay.arrays import FORK
 from npu_advisor.graph.replay.context import Context, Variants, same
 from npu_advisor.graph.replay.edits import Edit, merge
 from npu_advisor.graph.replay.host import main_thread
@@ -18,6 +19,8 @@ COPY_OPS = ("aten::to", "aten::_to_copy", "aten::copy_")
 LOOP = 4
 # ... and no loop worth folding runs more ops than this per turn.
 BODY = 4
+# Shorter stretches without any op are a thread's usual Python.
+SILENT = 1_000_000
 # Part of its wait that a healthy loader may still need.
 LOADER_REST = 0.1
 
@@ -99,28 +102,57 @@ def remove_calls(at: Context, rows: Ints) -> Variants:
     return same(merge(parts))
 
 
-def remove_idle(at: Context, rows: Ints) -> Variants | None:
-    """Idle time goes with what its owner names: a sync, a wait for data, a compilation, a pause, a late launch."""
-    idle = at.profile.table("idle")
+def causes(at: Context, rows: Ints) -> dict[str, Ints]:
+    """The ops behind idle rows, by owner, where an owner is something that the code asks for. Those of the same name
+    and line that did not leave the device idle are meant too: after another cure they would."""
+    idle, found = at.profile.table("idle"), {}
     owner, op = idle["owner"][rows], idle["op"][rows]
+    for kind in ("sync", "data", "compile"):
+        ops = np.unique(op[np.asarray(owner == kind) & (op >= 0)])
+        if len(ops):
+            found[kind] = _same_calls(at, at.units_of(ops) if kind == "sync" else ops)
+    return found
+
+
+def remove_idle(at: Context, rows: Ints, elsewhere: dict[str, Ints] | None = None) -> Variants | None:
+    """Idle time goes with what its owner names: a sync, a wait for data, a compilation, a pause, a late launch.
+
+    ``elsewhere`` are more ops to remove, by owner: those that another rank's idle time names. On this rank they may
+    hide behind its waits for that one.
+    """
+    idle = at.profile.table("idle")
+    owner, named = idle["owner"][rows], causes(at, rows)
+    for kind, ops in (elsewhere or {}).items():
+        named[kind] = np.union1d(named.get(kind, ops), ops)
     found: list[Variants] = []
-    for name in np.unique(idle["owner"].codes[rows]).tolist():
-        kind = str(idle["owner"].categories[name])
-        mine = np.asarray(owner == kind)
-        ops = np.unique(op[mine & (op >= 0)])
-        if kind == "sync" and len(ops):
-            found.append(remove_ops(at, _same_calls(at, at.units_of(ops))))
-        elif kind == "data" and len(ops):
-            found.append(remove_ops(at, ops))
-        elif kind == "compile":
-            found.append(remove_calls(at, _compilations(at, ops)))
-        elif kind == "dispatch":
-            dequeues = idle["dequeue"][rows][mine]
-            found.append(close(at, np.unique(dequeues[dequeues >= 0])))
-        elif kind in ("gc", "alloc"):
-            track = main_thread(at.profile)
-            found.append(same(at.edit.cut_all(track, idle["start_ns"][rows][mine], idle["end_ns"][rows][mine])))
+    for kind, ops in named.items():
+        found.append(remove_calls(at, _compilations(at, ops)) if kind == "compile" else remove_ops(at, ops))
+    late = idle["dequeue"][rows][np.asarray(owner == "dispatch")]
+    if len(late):
+        found.append(close(at, np.unique(late[late >= 0])))
+        found.append(same(_silence(at, rows[np.asarray(owner == "dispatch")])))
+    paused = np.asarray((owner == "gc") | (owner == "alloc"))
+    if paused.any():
+        track = main_thread(at.profile)
+        found.append(same(at.edit.cut_all(track, idle["start_ns"][rows][paused], idle["end_ns"][rows][paused])))
     return Variants(*(merge(edits) for edits in zip(*found, strict=True))) if found else None
+
+
+def _silence(at: Context, rows: Ints) -> Edit:
+    """Stretches of idle time in which no thread has an op open go from the main thread, which starts the others: what
+    comes next may be another thread's."""
+    idle, inner = at.profile.table("idle"), ~at.wrapper
+    busy = union(at.ops["start_ns"][inner], at.ops["end_ns"][inner])
+    silent = subtract(union(idle["start_ns"][rows], idle["end_ns"][rows]), busy)
+    long = silent.end - silent.start >= SILENT
+    low, high = silent.start[long], silent.end[long]
+    # Where another thread comes next, the way to it is one edge from the main thread's last point.
+    net, origin = at.edit.graph.net, at.edit.origin
+    edges = np.flatnonzero(net.kind == FORK)
+    gone = covered(net.low[edges], net.high[edges], union(low - origin, high - origin))
+    edges, gone = edges[(gone > 0) & at.edit.owns(edges)], gone[(gone > 0) & at.edit.owns(edges)]
+    started = Edit(limit=(edges, np.maximum(net.w[edges] - gone, 0)))
+    return merge([at.edit.cut_all(main_thread(at.profile), low, high), started])
 
 
 def _same_calls(at: Context, units: Ints) -> Ints:

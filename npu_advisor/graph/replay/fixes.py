@@ -13,6 +13,7 @@ from npu_advisor.base.intervals import Floats, Ints
 from npu_advisor.graph.replay import fix_comm, fix_host, fix_memory, fix_optimizer
 from npu_advisor.graph.replay.context import Context, Variants, same
 from npu_advisor.graph.replay.edits import Editor, merge
+from npu_advisor.graph.replay.ranks import same_ops, same_rows
 from npu_advisor.graph.replay.tasks import SOURCES
 
 
@@ -33,6 +34,21 @@ class Fixer:
         maker = _MAKERS.get((kind, table))
         return maker(self.context, rows) if maker else None
 
+    def elsewhere(
+        self, home: Fixer, kind: str, table: str, rows: Ints, values: Floats | None = None
+    ) -> Variants | None:
+        """What a fix of ``rows`` of the rank of ``home`` is on this rank: the same events at the same lines.
+
+        Every rank runs the same code. Idle time stands for ops: they are the same even where this rank's device was
+        not idle because of them.
+        """
+        one, other = home.context.profile, self.context.profile
+        mine, values = same_rows(one, other, table, rows, values)
+        if (kind, table) != ("remove", "idle"):
+            return self.variants(kind, table, mine, values)
+        named = {owner: same_ops(one, other, ops) for owner, ops in fix_host.causes(home.context, rows).items()}
+        return fix_host.remove_idle(self.context, mine, {owner: ops for owner, ops in named.items() if len(ops)})
+
     def at_most(self, table: str, rows: Ints, us: Floats) -> Variants | None:
         """Tasks behind ``rows`` (ascending) of ``table`` run at most so many us each, whatever a replacement needs."""
         tasks, value = _valued(self.context, table, rows, us)
@@ -41,28 +57,39 @@ class Fixer:
 
 def remove_kernels(at: Context, rows: Ints) -> Variants:
     """Kernels that need not run. Where an op launched nothing else, it goes too."""
-    tasks = at.tasks.of("kernels", rows)
-    alone = at.edit.remove_tasks(tasks)
-    ops = at.emptied(tasks)
-    gone = merge([alone, at.edit.remove_ops(ops)]) if len(ops) else alone
-    return Variants(alone, gone, gone)
+    return _gone(at, at.tasks.of("kernels", rows))
+
+
+def _gone(at: Context, tasks: Ints) -> Variants:
+    """Tasks go. Low: the ops that launched them stay; else those that launched nothing else go too."""
+    alone, ops = at.edit.remove_tasks(tasks), at.emptied(tasks)
+    whole = merge([alone, at.edit.remove_ops(ops)]) if len(ops) else alone
+    return Variants(alone, whole, whole)
 
 
 def resize(at: Context, kind: str, table: str, rows: Ints, values: Floats) -> Variants | None:
     """Tasks that run a share (``scale``) or at most so many us (``cap``) of their time.
 
-    A cap is never below the rank's shortest kernels. Low: the replacement is a usual kernel; high: it costs nothing.
+    What is scaled to nothing goes. A cap is never below the rank's shortest kernels. Low: the replacement is a usual
+    kernel; high: it costs nothing.
     """
     tasks, value = _valued(at, table, rows, values)
     if not len(tasks):
         return None
     if kind == "scale":
-        ns, longer = (at.edit.transit(tasks) * value).astype(np.int64), value > 1.0
-        return same(merge([at.edit.run(tasks[~longer], ns[~longer]), at.edit.replace(tasks[longer], ns[longer])]))
+        return _scaled(at, tasks, value)
     wanted = np.maximum(value * 1000.0, at.floor).astype(np.int64)
     slow = at.edit.run(tasks, np.maximum(wanted, at.typical))
-    gone = merge([at.edit.remove_tasks(tasks), at.edit.remove_ops(at.emptied(tasks))])
-    return Variants(slow, at.edit.run(tasks, wanted), gone)
+    return Variants(slow, at.edit.run(tasks, wanted), _gone(at, tasks).high)
+
+
+def _scaled(at: Context, tasks: Ints, value: Floats) -> Variants:
+    ns, longer, none = (at.edit.transit(tasks) * value).astype(np.int64), value > 1.0, value <= 0.0
+    shorter = at.edit.run(tasks[~longer & ~none], ns[~longer & ~none])
+    kept = merge([shorter, at.edit.replace(tasks[longer], ns[longer])])
+    if not none.any():
+        return same(kept)
+    return Variants(*(merge([kept, gone]) for gone in _gone(at, tasks[none])))
 
 
 def _valued(at: Context, table: str, rows: Ints, values: Floats) -> tuple[Ints, Floats]:

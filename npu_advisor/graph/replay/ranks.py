@@ -34,6 +34,18 @@ def same_rows(
     return found, np.array([usual[theirs[row]] for row in found.tolist()])
 
 
+def same_ops(one: Profile, other: Profile, ops: Ints) -> Ints:
+    """The ops of ``other`` that have the name and line of one of ``ops`` of ``one``; those without a line have none."""
+    mine, theirs = one.table("ops"), other.table("ops")
+    known = set(zip(*(mine.strings(column)[ops].tolist() for column in ("name", "source")), strict=True))
+    names, lines = theirs["name"], theirs["source"]
+    found = np.zeros(len(theirs), dtype=bool)
+    for name, line in known:
+        if name is not None and line is not None:
+            found |= np.asarray(names == name) & np.asarray(lines == line)
+    return np.flatnonzero(found)
+
+
 def _kinds(table: Table) -> list[tuple[object, ...]]:
     named = [name for name in _ALIKE if table.spec.column(name)]
     if "type" not in named and table.spec.column("name"):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints, Mask
+from npu_advisor.base.intervals import Ints, Mask, covered, subtract, union
 from npu_advisor.graph.replay.arrays import CHAIN_RANK, DEPTH, DROPPED
 from npu_advisor.graph.replay.build import Graph, build
 from npu_advisor.graph.replay.edits import Edit, Editor, merge, weights
@@ -48,6 +48,7 @@ class Replayer:
         self.times: Ints = self.solver.solve(self.calibrated.w, self.calibrated.rec)
         self.end = int(self.times.max(initial=0))
         self.count = max((len(profile.table("steps")) for profile in self.profiles), default=0) or 1
+        self._held = anchors(self.graph, self.calibrated)
         self.recorded = self._recorded()
 
     @property
@@ -60,6 +61,18 @@ class Replayer:
         """Share of the recorded time that the binding chain holds only by anchors."""
         total = sum(step.recorded for step in self.recorded)
         held = sum(step.recorded * step.anchored_share for step in self.recorded)
+        return held / total if total else 0.0
+
+    def anchored_beside(self, start: Ints, end: Ints) -> float:
+        """The anchored share without what lies in these stretches (ns since the epoch), whose cause is known."""
+        known, origin = union(start, end), self.graph.origin
+        total = sum(step.recorded for step in self.recorded)
+        held = 0
+        for profile in self.profiles:
+            steps = profile.table("steps")
+            low, high = (np.array(column, dtype=np.int64) + origin for column in zip(*self._held, (0, 0), strict=True))
+            left = subtract(union(low, high), known)
+            held += int(covered(steps["start_ns"], steps["end_ns"], left).sum())
         return held / total if total else 0.0
 
     def fixer(self, number: int) -> Fixer:
@@ -135,7 +148,7 @@ class Replayer:
 
     def _recorded(self) -> list[StepReplay]:
         found = []
-        held = anchors(self.graph, self.calibrated)
+        held = self._held
         for profile, errors in zip(self.profiles, step_errors(self.graph, self.strict), strict=True):
             steps = profile.table("steps")
             low, high = (steps[name] - self.graph.origin for name in ("start_ns", "end_ns"))

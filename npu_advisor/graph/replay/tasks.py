@@ -1,7 +1,8 @@
 """The device tasks of one rank as one table of arrays: kernels, copies, event tasks, collectives.
 
 A collective is one task; its sub-tasks are left out. Where a collective's sub-tasks name a stream, the collective
-lies on that stream, so that it keeps its order with the event tasks there.
+lies on that stream, so that it keeps its order with the event tasks there. Without sub-tasks it is the stream of the
+event wait that was issued just before: what a collective needs, its stream waits for.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ def tasks_of(profile: Profile) -> Tasks:
         asked=asked,
         issue=_issue(launch, column("connection"), column("start_ns")),
     )
+    made = made._replace(lane=_lanes_by_issue(profile, made))
     return made.take(np.lexsort((made.end, made.start, made.lane)))
 
 
@@ -107,6 +109,24 @@ def _comm_lanes(profile: Profile) -> Ints:
     index = np.minimum(np.searchsorted(ids, comms["connection"]), len(ids) - 1)
     known = (comms["connection"] > 0) & (ids[index] == comms["connection"])
     return np.where(known, tasks["track"][order[index]], lane)
+
+
+def _lanes_by_issue(profile: Profile, tasks: Tasks) -> Ints:
+    """The lane of each task, where collectives on a track of their own move to the stream whose event waits are issued
+    just before them, most of the time."""
+    lane = tasks.lane.copy()
+    own = profile.table("comms")["track"]
+    apart = np.flatnonzero(tasks.kind == COMM)
+    apart = apart[tasks.lane[apart] == own[tasks.row[apart]]]
+    order = np.argsort(tasks.issue)
+    before = order[np.maximum(tasks.issue[apart] - 1, 0)]
+    waited = (tasks.issue[apart] > 0) & (tasks.kind[before] == EVENT_WAIT)
+    for track in np.unique(tasks.lane[apart]).tolist():
+        mine = tasks.lane[apart] == track
+        streams, counts = np.unique(tasks.lane[before[mine & waited]], return_counts=True)
+        if len(streams) and 2 * counts.max() > mine.sum():
+            lane[apart[mine]] = streams[np.argmax(counts)]
+    return lane
 
 
 def _asked(profile: Profile, dequeue: Ints, launch: Ints) -> Ints:
