@@ -149,7 +149,7 @@ def _silence(at: Context, rows: Ints) -> Edit:
     # Where another thread comes next, the way to it is one edge from the main thread's last point.
     net, origin = at.edit.graph.net, at.edit.origin
     edges = np.flatnonzero(net.kind == FORK)
-    gone = covered(net.low[edges], net.high[edges], union(low - origin, high - origin))
+    gone = covered(*net.spans(edges), union(low - origin, high - origin))
     edges, gone = edges[(gone > 0) & at.edit.owns(edges)], gone[(gone > 0) & at.edit.owns(edges)]
     started = Edit(limit=(edges, np.maximum(net.w[edges] - gone, 0)))
     return merge([at.edit.cut_all(main_thread(at.profile), low, high), started])
