@@ -64,7 +64,7 @@ def test_a_broken_and_a_missing_rank_are_named_and_the_rest_is_analysed(tmp_path
     assert [info.rank for info in report.profile.ranks] == [0, 1, 3, 4, 5, 7]
     told = {remark.code: remark for remark in report.diagnostics}
     assert folders[6].name in " ".join(remark.file + remark.message.en for remark in report.diagnostics)
-    assert "6 of the 8 ranks" in told["ranks_missing"].message.en
+    assert "6 of at least 8 ranks" in told["ranks_missing"].message.en
     assert "2, 6" in told["ranks_missing"].message.en
     assert _grave(report) == []
 
@@ -73,7 +73,7 @@ def test_a_broken_and_a_missing_rank_are_named_and_the_rest_is_analysed(tmp_path
 def test_two_of_eight_ranks_say_that_they_are_two_of_eight() -> None:
     report = analyze(PROFILES / "npu-alexnet-text-l1")
     (told,) = [remark for remark in report.diagnostics if remark.code == "ranks_missing"]
-    assert "2 of the 8 ranks" in told.message.en
+    assert "2 of at least 8 ranks" in told.message.en
     assert "2-7" in told.message.en
     # The one that keeps both waiting is among those that nobody recorded.
     assert report.findings[0].rule_id == "cluster-late-rank"

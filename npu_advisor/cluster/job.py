@@ -21,12 +21,12 @@ CANDIDATES = 8
 
 def job_profile(metas: Sequence[Meta], tables: Mapping[str, Table]) -> Profile:
     """A profile of the job with the tables of all ranks, and ``ranks``, ``job`` and ``steps`` made of them."""
-    facts = _Facts(metas, tables)
     world = max([int(meta["world"]) for meta in metas], default=0)
+    facts = _Facts(metas, tables, partial=len(metas) < world)
     info = ProfileInfo(path="", rank=-1, form=metas[0]["form"] if metas else "text")
     profile = Profile(info, {name: table for name, table in tables.items() if len(table)})
     profile.put(facts.steps())
-    profile.put(facts.ranks(partial=len(metas) < world))
+    profile.put(facts.ranks())
     profile.put(facts.job(max(world, len(metas))))
     return profile
 
@@ -34,8 +34,8 @@ def job_profile(metas: Sequence[Meta], tables: Mapping[str, Table]) -> Profile:
 class _Facts:
     """Columns by rank (a position in ``metas``), and by rank and step."""
 
-    def __init__(self, metas: Sequence[Meta], tables: Mapping[str, Table]) -> None:
-        self.metas, self.tables = metas, tables
+    def __init__(self, metas: Sequence[Meta], tables: Mapping[str, Table], *, partial: bool) -> None:
+        self.metas, self.tables, self.partial = metas, tables, partial
         self.rank = np.array([meta["rank"] for meta in metas], dtype=np.int64)
         self.count = len(metas)
         self.table = tables["rank_steps"]
@@ -43,7 +43,7 @@ class _Facts:
         self.steps_of = np.maximum(np.bincount(self.of, minlength=self.count), 1)
         self.stage = np.array([meta["stage"] for meta in metas], dtype=np.int64)
         self.comms = tables["rank_comms"]
-        self.matched: Matched = matched(self.comms)
+        self.matched: Matched = matched(self.comms, partial=partial)
         self.comm_rank = _positions(self.rank, self.comms["rank"])
         self.model = JobModel.of(self.table, self.of, self.comms, self.comm_rank, self.matched, self.count)
 
@@ -66,7 +66,7 @@ class _Facts:
                 found[rows] = np.median(known)
         return found
 
-    def ranks(self, *, partial: bool) -> Table:
+    def ranks(self) -> Table:
         """The ``ranks`` table."""
         step_us = self.mean(self.table["dur_us"])
         kernel, idle = self.mean(self.table["kernel_us"]), self._idle()
@@ -87,7 +87,7 @@ class _Facts:
             "peers_idle_us": usual_idle,
             "wait_us": wait,
             "wait_share": wait / step_us,
-            "partial": np.full(self.count, partial),
+            "partial": np.full(self.count, self.partial),
             "spread": self._spread(kernel),
         }
         if len(self.comms):
@@ -129,12 +129,12 @@ class _Facts:
 
     def _idle_owner(self) -> dict[str, object]:
         if "idle_other_us" not in self.table.present or not self.count:
-            return {}
+            return {"idle_owner": np.full(self.count, "other", dtype=object)}
         beyond = np.stack([(own := self.mean(self.table[f"idle_{o}_us"])) - self.among_peers(own) for o in IDLE_OWNERS])
         best = beyond.argmax(axis=0)
         top = beyond.max(axis=0)
         names = np.array(IDLE_OWNERS, dtype=object)[best]
-        names[~(top > 0)] = None
+        names[~(top > 0)] = "other"
         return {"idle_owner": names, "idle_excess_us": np.maximum(top, 0.0)}
 
     def _clock(self) -> dict[str, object]:

@@ -28,8 +28,11 @@ class Matched:
         return int(self.instance.max(initial=-1)) + 1
 
 
-def matched(comms: Table) -> Matched:
+def matched(comms: Table, *, partial: bool = False) -> Matched:
     """Match by step, group, type and ordinal.
+
+    ``partial``: ranks are missing. Then one of these may have been the last, and the first to end is convicted only
+    where it waits itself for less than the others wait for it (its duration beyond its transit; unknown: not at all).
 
     A collective ends at once on all its ranks, so who waits longer lasts longer; the last to arrive has the shortest.
     Sends and receives end at different times on their two sides: they are joined, but convict nobody.
@@ -48,6 +51,9 @@ def matched(comms: Table) -> Matched:
     second = dur[order[np.minimum(first + 1, max(len(order) - 1, 0))]] if count else np.zeros(0)
     late = np.zeros(len(dur))
     convicts = (size > 1) & ~p2p[order[first]] if count else np.zeros(0, dtype=bool)
+    if partial and count:
+        own = shortest - comms["transit_us"][order[first]]
+        convicts &= own < second - shortest
     late[order[first[convicts]]] = (second - shortest)[convicts]
     wait = np.where(p2p, 0.0, dur - shortest[instance])
     return Matched(instance, shortest[instance], wait, late, shared)

@@ -26,7 +26,7 @@ from npu_advisor.model.schema import SCHEMA, Column
 from npu_advisor.model.table import Table
 
 META = b"npu_advisor"
-_BATCH, _READERS = 256, 8
+_BATCH, _READERS = 256, 4
 
 
 def arrow() -> Any:
@@ -98,7 +98,9 @@ class Store:
         """
         pa = arrow()
         metas: dict[int, dict[str, Any]] = {}
-        batches: dict[str, list[Any]] = {name: [] for name in SUMMARY_TABLES}
+        columns: dict[str, dict[str, list[Any]]] = {
+            name: {column.name: [] for column in SCHEMA[name].columns} for name in SUMMARY_TABLES
+        }
         with ThreadPoolExecutor(_READERS) as pool:
             for part in _chunks(sorted(names, reverse=True), _BATCH):
                 new = []
@@ -108,10 +110,12 @@ class Store:
                         metas[meta["rank"]] = meta
                         new.append((one, meta))
                         seen(meta, _document(one))
-                for name in SUMMARY_TABLES if new else ():
-                    cut = [_part(one, meta, name).select(_columns(name)) for one, meta in new]
-                    batches[name].append(pa.concat_tables(cut).combine_chunks())
-        tables = {name: _by_rank(_table(name, parts)) for name, parts in batches.items()}
+                for name, lists in columns.items() if new else ():
+                    cut = [_part(one, meta, name).select(list(lists)) for one, meta in new]
+                    batch = pa.concat_tables(cut).combine_chunks()
+                    for column, pieces in lists.items():
+                        pieces.append(batch.column(column))
+        tables = {name: _table(name, columns.pop(name)) for name in SUMMARY_TABLES}
         return [metas[rank] for rank in sorted(metas)], tables
 
 
@@ -150,10 +154,6 @@ def _arrow_of(table: Table, schema: Any) -> Any:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _columns(name: str) -> list[str]:
-    return [column.name for column in SCHEMA[name].columns]
-
-
 def _schema() -> Any:
     pa = arrow()
     kinds = {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(), "text": pa.string()}
@@ -169,21 +169,24 @@ def _part(one: Any, meta: Mapping[str, Any], name: str) -> Any:
     return one.slice(before, rows[name])
 
 
-def _table(name: str, parts: list[Any]) -> Table:
-    """Columns that no rank has stay absent, so that rules on them are skipped."""
-    pa = arrow()
-    whole = pa.concat_tables(parts) if parts else _schema().empty_table().select(_columns(name))
-    parts.clear()
+def _table(name: str, pieces: dict[str, list[Any]]) -> Table:
+    """The rows by rank; ``pieces`` are used up column by column, so that not all is held twice.
+
+    Columns that no rank has stay absent, so that rules on them are skipped.
+    """
+    kinds = {column.name: column for column in SCHEMA[name].columns}
+    types = {field.name: field.type for field in _schema()}
+    order = np.argsort(_values(_chunked(pieces["rank"], types["rank"]), kinds["rank"]), kind="stable")
     columns: dict[str, Any] = {}
-    for column in SCHEMA[name].columns:
-        stored = whole.column(column.name)
+    for column, kind in kinds.items():
+        stored = _chunked(pieces.pop(column), types[column])
         if stored.null_count < len(stored):
-            columns[column.name] = _values(stored, column)
+            columns[column] = _values(stored, kind)[order]
     return Table.build(name, columns)
 
 
-def _by_rank(table: Table) -> Table:
-    return table.rows(np.argsort(table["rank"], kind="stable"))
+def _chunked(pieces: list[Any], kind: Any) -> Any:
+    return arrow().chunked_array([chunk for piece in pieces for chunk in piece.chunks], kind)
 
 
 def _values(stored: Any, column: Column) -> Any:

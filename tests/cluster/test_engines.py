@@ -177,6 +177,22 @@ def test_a_cluster_tool_output_alone_is_a_job_of_eight(tmp_path: Path) -> None:
     report, _ = analyze_cluster([str(PROFILES / "npu-cluster-output-8r-2023")], Options(str(tmp_path)), LOCAL)
     assert len(report.profile.ranks) == 8
     assert {rule.outcome for rule in report.rules} <= {"fired", "clean", "skipped"}
+    # Rank 1 arrives last at the broadcasts, and only its idle time is longer than that of the others.
+    assert [(finding.rule_id, finding.rank) for finding in report.findings] == [("job-late-host", 1)]
+
+
+@needs_profiles
+def test_two_of_eight_ranks_do_not_blame_each_other_for_the_fifth(tmp_path: Path) -> None:
+    report, _ = analyze_cluster([str(PROFILES / "npu-alexnet-text-l1")], Options(str(tmp_path)), LOCAL)
+    assert "job" not in {finding.category for finding in report.findings}
+    assert report.findings[0].values["peer"] == 5
+    assert "ranks_missing" in {remark.code for remark in report.diagnostics}
+
+
+def test_equal_ranks_are_left_in_peace(generated: Generated, tmp_path: Path) -> None:
+    report, _ = analyze_cluster([str(generated(Settings(steps=2, layers=4, ranks=4)))], Options(str(tmp_path)), LOCAL)
+    assert "job" not in {finding.category for finding in report.findings}
+    assert {rule.outcome for rule in report.rules} == {"clean"}
 
 
 @pytest.fixture(scope="module")

@@ -111,6 +111,22 @@ def test_waits_are_told_by_durations_and_sends_convict_nobody() -> None:
     assert found.instance[3] == found.instance[4]
 
 
+def test_of_a_part_of_the_ranks_none_is_convicted_that_waits_itself() -> None:
+    """The first to end took 7 us, the other 12. It is convicted where it waited for less than the 5 us it cost."""
+    rows = {
+        "rank": [0, 1],
+        "number": [1, 1],
+        "type": ["allReduce"] * 2,
+        "group": ["g"] * 2,
+        "ordinal": [0, 0],
+        "dur_ns": [12_000, 7_000],
+    }
+    for transit, late in ((3.0, 5.0), (1.0, 0.0), (np.nan, 0.0)):
+        comms = Table.build("rank_comms", {**rows, "transit_us": [transit, transit]})
+        assert matched(comms, partial=True).late[1] == late
+        assert matched(comms).late[1] == 5.0
+
+
 def test_clocks_are_told_apart_by_the_ends_of_collectives() -> None:
     """Rank 1 is 30 us ahead of rank 0, in the middle one of three collectives: 15 us from their mean."""
     rows = {

@@ -2,9 +2,9 @@
 
 CLUSTER: dict[str, tuple[str, str]] = {
     "diag.ranks_missing": (
-        "{present} of the {world} ranks of the job were read; not there: {missing}. "
+        "{present} of at least {world} ranks of the job were read; not there: {missing}. "
         "What these do shows only where the others wait for them",
-        "任务共 {world} 张卡，仅读取到 {present} 张；缺少：{missing}。缺少的卡只能从其他卡的等待中看出",
+        "任务至少有 {world} 张卡，仅读取到 {present} 张；缺少：{missing}。缺少的卡只能从其他卡的等待中看出",
     ),
     "diag.ranks_repeated": (
         "{files} recordings of {ranks} ranks: of each rank the last recording counts; analyse one run at a time",
