@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 from pydantic import PrivateAttr
@@ -17,11 +17,6 @@ from npu_advisor import __version__
 from npu_advisor.base.errors import ConfigError, ProfileError, RuleError
 from npu_advisor.base.heap import give_back
 from npu_advisor.base.messages import say
-from npu_advisor.compare.sides import Analysed
-from npu_advisor.compare.sides import compare as compare_sides
-from npu_advisor.compare.verify import accuracy, append
-from npu_advisor.compare.verify import verify as verify_sides
-from npu_advisor.comparison import Comparison, Verification
 from npu_advisor.derive import derive, introduce, tell_chip
 from npu_advisor.derive.world import as_ranges, missing_ranks, world_size
 from npu_advisor.engine import summary
@@ -35,20 +30,20 @@ from npu_advisor.engine.pricing import Priced, price
 from npu_advisor.engine.run import RuleResult, run_rules
 from npu_advisor.engine.savings import Run, replay_runs
 from npu_advisor.engine.suppress import split, suppressed
-from npu_advisor.engine.views import build_views
-from npu_advisor.engine.views.overlay import build_overlay
-from npu_advisor.engine.views.tables import table_view
 from npu_advisor.engine.whatif import edited
 from npu_advisor.findings import ProfileFacts, Report, Tool, WhatIf
 from npu_advisor.graph.links import link
 from npu_advisor.graph.steps import keep_steps
 from npu_advisor.model.profile import Diagnostic, Profile, ProfileSet
 from npu_advisor.readers import RankSource, locate, read_rank
-from npu_advisor.report.html import render_html
-from npu_advisor.report.options import Options
 from npu_advisor.rules.loader import load_rules
 from npu_advisor.rules.spec import Rule
-from npu_advisor.views import TableView, Track, Views
+
+# What a plain report does without is imported where it is needed: each costs some ten milliseconds of every start.
+if TYPE_CHECKING:
+    from npu_advisor.compare.sides import Analysed
+    from npu_advisor.comparison import Comparison, Verification
+    from npu_advisor.views import TableView, Track, Views
 
 Paths = str | Path | Sequence[str | Path]
 Progress = Callable[[int, int], None]
@@ -104,6 +99,8 @@ class Analysis(Report):
         """Tables, curves and timelines to look at. As for :meth:`whatif`, the first question reads the path again,
         unless ``analyze(..., keep=True)`` kept the profiles."""
         if self._views is None:
+            from npu_advisor.engine.views import build_views
+
             session = self._inputs.session
             self._views = build_views(session.results, self.findings, session.priced.trusted)
         return self._views
@@ -111,6 +108,8 @@ class Analysis(Report):
     @property
     def tracks(self) -> list[Track]:
         """Findings, idle owners, waits and the critical path on the profile's own clock; read again as for views."""
+        from npu_advisor.engine.views.overlay import build_overlay
+
         session = self._inputs.session
         return build_overlay(session.results, self.findings, session.priced.trusted)
 
@@ -121,6 +120,9 @@ class Analysis(Report):
 
     def _repr_html_(self) -> str:
         """The HTML report inside a notebook, in a frame of its own that cannot reach the notebook."""
+        from npu_advisor.report.html import render_html
+        from npu_advisor.report.options import Options
+
         page = escape(render_html(self, Options(base=str(Path.cwd()))), quote=True)
         return f'<iframe sandbox="allow-scripts" width="100%" height="900" srcdoc="{page}"></iframe>'
 
@@ -206,6 +208,8 @@ def compare(
     ``base_only`` and ``new_only`` keep some ranks and steps of a side, so that ranks or steps of one profile can be
     compared. Several profiles of one rank under a path are runs of it: their steps together are the side's sample.
     """
+    from npu_advisor.compare.sides import compare as compare_sides
+
     loaded = rank_rules(rules, params, select, ignore)
     sides = _both_sides(base, new, loaded, tuple(source_root), (base_only, new_only), progress)
     return compare_sides(*sides)
@@ -226,6 +230,8 @@ def verify(
 ) -> Verification:
     """What was fixed between ``base`` and ``new``: the saving that was predicted, and the one that came; options as in
     :func:`compare`."""
+    from npu_advisor.compare.verify import verify as verify_sides
+
     loaded = rank_rules(rules, params, select, ignore)
     sides = _both_sides(base, new, loaded, tuple(source_root), (base_only, new_only), progress)
     return verify_sides(*sides)
@@ -233,6 +239,8 @@ def verify(
 
 def recorded(found: Verification, ledger: str | Path) -> Verification:
     """``found`` appended to the ledger file, with the accuracy of everything that the file holds then."""
+    from npu_advisor.compare.verify import accuracy, append
+
     return found.model_copy(update={"record": accuracy(append(Path(ledger), found.verified))})
 
 
@@ -267,6 +275,8 @@ def listing(
     """What ``query`` asks of every rank under ``path``. ConfigError and RuleError for a wrong query."""
     checked(query)
     found = listed(load_profiles(path, ranks=ranks, steps=steps, progress=progress), query)
+    from npu_advisor.engine.views.tables import table_view
+
     whole = table_view(query.what, found.frame, found.units, limit=None)
     return replace(whole, total=found.total)
 
@@ -353,6 +363,8 @@ def _both_sides(
     progress: Progress | None,
 ) -> tuple[Analysed, Analysed]:
     """Both sides read and analysed."""
+    from npu_advisor.compare.sides import Analysed
+
     made = []
     for path, kept in zip((base, new), only, strict=True):
         inputs = _Inputs(path, rules, source_root, kept.ranks, kept.steps)
