@@ -8,10 +8,11 @@ half the bandwidth.
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 
-from npu_advisor.base.intervals import Floats, Ints
+from npu_advisor.base.intervals import Floats, Ints, Mask
 from npu_advisor.graph.replay.context import Context, Variants, same
 from npu_advisor.graph.replay.edits import Edit, merge
 from npu_advisor.graph.replay.host import main_thread
@@ -23,6 +24,8 @@ BUCKET = 25 * 2**20
 HALF = 8 * 2**20
 # Sizes that differ less than this say nothing about latency.
 SPREAD = 2.0
+# Messages between the stages of a pipeline, and tokens on their way to experts and back.
+HANDED_OVER = re.compile(r"send|recv|receive|all_?to_?all", re.IGNORECASE)
 
 
 def remove(at: Context, rows: Ints) -> Variants:
@@ -44,9 +47,19 @@ def hide(at: Context, rows: Ints) -> Variants | None:
         full = at.tasks.end[tasks] - at.tasks.start[tasks]
         left = np.maximum(full - lost[at.tasks.row[tasks]], 0).astype(np.int64)
         found.append(same(at.edit.run(tasks, left)))
-    if (~late).any():
-        found.append(overlap(at, np.unique(comm[~late])))
+    movable = np.unique(comm[~late])
+    movable = movable[~_between_ranks(at, movable)]
+    if len(movable):
+        found.append(overlap(at, movable))
     return Variants(*(merge(edits) for edits in zip(*found, strict=True))) if found else None
+
+
+def _between_ranks(at: Context, rows: Ints) -> Mask:
+    """Which collectives hand over what other ranks compute with next: no bucket behind the backward can hold them."""
+    types = at.profile.table("comms")["type"]
+    handing = [bool(HANDED_OVER.search(str(name))) for name in types.categories]
+    found: Mask = np.array([*handing, False], dtype=bool)[types.codes[rows]]
+    return found
 
 
 def overlap(at: Context, rows: Ints) -> Variants:
