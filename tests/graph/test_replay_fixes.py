@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from synthetic import Settings
 
 from npu_advisor import load_profile
 from npu_advisor.api import load_profiles
-from npu_advisor.graph.replay import Replayer, Variants, fixes
+from npu_advisor.graph.replay import Replayer, Variants, fix_comm, fixes
 from npu_advisor.graph.replay.ranks import like_the_others, same_rows
 
 Generated = Callable[[Settings], Path]
@@ -238,3 +239,19 @@ def test_silence_before_another_threads_work_goes_from_the_main_thread() -> None
     low, expected, high = prices(replayer, replayer.fixer(0).variants("remove", "idle", np.array([0])))
     assert low <= expected <= high
     assert expected == pytest.approx(5000, rel=0.02)
+
+
+def test_messages_that_other_ranks_compute_with_next_go_into_no_bucket(
+    generated: Generated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handing = ("hcom_send__1", "hcom_receive__1", "HcclAlltoAllV", "hcom_batchSendRecv_")
+    moving = ("hcom_allReduce_", "hcom_reduceScatter_", "hcom_allGather_")
+    assert all(fix_comm.HANDED_OVER.search(name) for name in handing)
+    assert not any(fix_comm.HANDED_OVER.search(name) for name in moving)
+    settings = Settings(steps=2, layers=3, world=2, seed=41, counters=False, plant=["unoverlapped_comm"])
+    replayer = Replayer(load_profile(generated(settings)))
+    exposed = replayer.profiles[0].table("exposed")
+    rows = np.flatnonzero(~np.asarray(exposed["late"]))
+    assert len(rows) and replayer.fixer(0).variants("remove", "exposed", rows) is not None
+    monkeypatch.setattr(fix_comm, "HANDED_OVER", re.compile("reduce", re.IGNORECASE))
+    assert replayer.fixer(0).variants("remove", "exposed", rows) is None
