@@ -11,6 +11,9 @@ import numpy.typing as npt
 Codes = npt.NDArray[np.integer[Any]]
 Texts = Sequence[object] | npt.NDArray[Any]
 
+# A longer dimension is damage: no tensor has it, and Python refuses to read some of them.
+MOST_DIGITS = 15
+
 # Bytes per element as CANN (FLOAT, DT_BF16) and torch (float, c10::Half) spell the types.
 _SIZES = {
     8: "double float64 int64 uint64 long longint complex64 c10::complex<float>",
@@ -32,7 +35,7 @@ def tensor_dims(shapes: str) -> list[tuple[int, ...]] | None:
     tensors = []
     for shape in shapes.strip().strip('"').split(";"):
         dims = [dim.strip() for dim in shape.strip().strip('"[]').split(",") if dim.strip()]
-        if not all(dim.isdigit() for dim in dims):
+        if not all(dim.isdecimal() and len(dim) <= MOST_DIGITS for dim in dims):
             return None
         tensors.append(tuple(int(dim) for dim in dims))
     return tensors

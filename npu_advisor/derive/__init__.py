@@ -42,6 +42,10 @@ PROVIDERS = {
 }
 
 
+# What is compared from step to step needs this many.
+ENOUGH_STEPS = 2
+
+
 def derive(profile: Profile) -> Profile:
     """Register every derived table on ``profile``; none is computed yet."""
     profile.register(PROVIDERS)
@@ -76,6 +80,9 @@ def introduce(profiles: Sequence[Profile]) -> None:
             profile.absent["exposed.peer"] = say("absent.comm_tasks")
         if profile.has("kernels") and hardware(profile) is None:
             profile.absent["roofline"] = say("absent.hardware")
+        if len(profile.table("steps")) < ENOUGH_STEPS:
+            profile.absent["sequences.alike"] = say("absent.one_step")
+            profile.absent["profile.memory_growth_bytes"] = say("absent.one_step")
         untold = [name for name in SETTINGS if name not in switches(profile.info)]
         profile.absent.update({f"profile.{name}": say("absent.settings") for name in untold})
 

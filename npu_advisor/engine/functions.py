@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from npu_advisor.base.shapes import tensor_bytes, tensor_sizes
+from npu_advisor.base.shapes import tensor_bytes, tensor_dims, tensor_sizes
 from npu_advisor.engine.regex import Searcher
 from npu_advisor.engine.values import Array, Kind, Value, boolean, number
 
@@ -103,21 +103,10 @@ def _numel(shapes: Value) -> Value:
     return number(sums[shapes.data])
 
 
-def _dims(shapes: str) -> list[list[int]] | None:
-    """The dims of each tensor of ``32,3;64``, None when it is no list of shapes."""
-    tensors = [
-        [dim.strip() for dim in shape.strip().strip('"[]').split(",") if dim.strip()]
-        for shape in shapes.strip().strip('"').split(";")
-    ]
-    if not all(dim.isdigit() for dims in tensors for dim in dims):
-        return None
-    return [[int(dim) for dim in dims] for dims in tensors]
-
-
-def _of_shapes(shapes: Value, pick: Callable[[list[list[int]]], float]) -> Value:
+def _of_shapes(shapes: Value, pick: Callable[[list[tuple[int, ...]]], float]) -> Value:
     """``pick`` applied to each distinct shapes text; missing where it cannot be read or ``pick`` finds nothing."""
     assert shapes.categories is not None
-    read = [_dims(str(name)) for name in shapes.categories]
+    read = [tensor_dims(str(name)) for name in shapes.categories]
     found = np.array([*(np.nan if dims is None else pick(dims) for dims in read), np.nan])
     return number(found[shapes.data])
 

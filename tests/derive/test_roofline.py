@@ -129,3 +129,5 @@ def test_the_size_of_a_type(name: str, size: int | None) -> None:
 def test_dimensions() -> None:
     assert tensor_dims('"32,3;;64"') == [(32, 3), (), (64,)]
     assert tensor_dims("32,-1") is None
+    assert tensor_dims("9" * 5000) is None
+    assert tensor_dims("2²") is None

@@ -25,6 +25,10 @@ ENGINE: dict[str, tuple[str, str]] = {
         "only one rank of the run was read",
         "只读取了该任务的一张卡",
     ),
+    "absent.one_step": (
+        "only one step was recorded, and steps are compared with each other",
+        "只采集了一个步，而该规则需要在步与步之间比较",
+    ),
     "absent.comm_tasks": (
         "the tasks inside collectives, which say who waits for whom, were not recorded",
         "未采集通信算子的子任务，无法得知谁在等谁",

@@ -19,7 +19,7 @@ from npu_advisor.report.cards import saved_range
 from npu_advisor.report.html.answers import answers
 from npu_advisor.report.html.cards import cards, folded, waterfall
 from npu_advisor.report.html.distributed import distributed
-from npu_advisor.report.html.markup import bar, both, say_both
+from npu_advisor.report.html.markup import bar, both, by_reason, say_both
 from npu_advisor.report.html.memory import chart
 from npu_advisor.report.html.overview import critical, overview
 from npu_advisor.report.html.tables import grids
@@ -73,7 +73,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.globals.update(t=say_both)
-    environment.filters.update(both=both, us=format_us, pct=format_pct)
+    environment.filters.update(both=both, by_reason=by_reason, us=format_us, pct=format_pct)
     return environment
 
 

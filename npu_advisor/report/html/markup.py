@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from markupsafe import Markup, escape
 
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
+from npu_advisor.findings import Outcome
 from npu_advisor.report.text import compose
 
 
@@ -19,6 +22,15 @@ def both(text: Text) -> Markup:
 def say_both(key: str, **fields: Text | str | int | None) -> Markup:
     """The fixed text ``key`` in both languages."""
     return both(compose(key, **fields)) if fields else both(say(key))
+
+
+def by_reason(rules: Sequence[Outcome]) -> list[tuple[Text | None, str | None, list[str]]]:
+    """Rules with the same reason and switch together: (reason, switch, ids), in the order of the first of each."""
+    found: dict[tuple[str, str | None], tuple[Text | None, str | None, list[str]]] = {}
+    for rule in rules:
+        key = (rule.reason.en if rule.reason else "", rule.enable)
+        found.setdefault(key, (rule.reason, rule.enable, []))[2].append(rule.id)
+    return list(found.values())
 
 
 def bar(shares: list[tuple[str, float]], width: int = 1000) -> Markup:
