@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -75,22 +76,23 @@ def task_name(path: str, rank: int | None, files: Sequence[tuple[str, int, int |
     """The file name of a summary, from (name, bytes, time of change) of its input files, the version and options."""
     given = {key: value for key, value in asdict(options).items() if key != "summaries"}
     told = repr(
-        (FORMAT, __version__, Path(path).name, rank, sorted(files), sorted(given.items()), _rule_files(options))
+        (FORMAT, __version__, Path(path).name, rank, sorted(files), sorted(given.items()), _rule_texts(options.rules))
     )
     stem = re.sub(r"[^A-Za-z0-9_.-]", "_", Path(path).name)[:60]
     number = "" if rank is None else f"-{rank:05d}"
     return f"{stem}{number}-{hashlib.sha256(told.encode()).hexdigest()[:16]}.parquet"
 
 
-def _rule_files(options: Options) -> list[tuple[str, int, int]]:
-    """Rules that were edited since make another summary."""
+@lru_cache
+def _rule_texts(dirs: tuple[str, ...]) -> str:
+    """A hash of the rules: rules that were edited since make another summary."""
     from npu_advisor.rules.loader import shipped_dir
 
-    folders = [shipped_dir(), *map(Path, options.rules)]
+    folders = [shipped_dir(), *map(Path, dirs)]
     files = sorted(
         file for folder in folders for file in folder.rglob("*.yaml") if not file.name.endswith(".test.yaml")
     )
-    return [(file.name, (state := file.stat()).st_size, state.st_mtime_ns) for file in files]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def summarize(task: Task, options: Options) -> Result:

@@ -152,7 +152,7 @@ def test_the_command_writes_the_report(
     assert "4 ranks: 0 analysed, 4 taken from summaries, 0 failed" in err
     assert main([*arguments, "--fail-on", "high", "-q"]) == 1
     out, err = capsys.readouterr()
-    assert "Rank 2 computes longer than its peers" in out
+    assert "Rank 2 computes longest, and the job waits for it" in out
     assert err == ""
 
 
