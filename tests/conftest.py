@@ -21,6 +21,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-snapshots", action="store_true", help="rewrite the stored reporter output")
 
 
+@pytest.fixture(autouse=True)
+def _no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages are as wide as they are designed to be, whatever runs the tests."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def snapshot(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """``snapshot(name, text)``: ``text`` must be what ``tests/snapshots/<name>`` holds."""

@@ -269,6 +269,7 @@ def test_a_fix_that_costs_time_keeps_its_sign_in_json_and_prints_as_nothing(
 ) -> None:
     folder = generated(TWINS["one card"])
     monkeypatch.setattr(Replayer, "price", lambda self, edits: -5000.0)
+    monkeypatch.setattr(Replayer, "prices", lambda self, sets: [-5000.0 for _ in sets])
     report = analyze(folder, select=["kernel-top-cost"])
     saving = report.findings[0].saving
     assert saving is not None

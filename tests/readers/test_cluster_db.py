@@ -155,7 +155,7 @@ def test_a_database_gives_what_the_text_files_give(tmp_path: Path, prefix: str) 
         profiles = load_profiles(given)
         assert [profile.rank for profile in profiles] == [2, 10]
         assert [plain(profile) for profile in profiles] == [plain(profile) for profile in expected]
-        assert [codes(profile) for profile in profiles] == [["ledger_only", "negative_value"], []]
+        assert [codes(profile) for profile in profiles] == [["ledger_only", "negative_value", "ranks_missing"], []]
         assert {profile.info.form for profile in profiles} == {"db"}
     two, ten = profiles
     assert two.steps["number"].tolist() == [7, 8] and two.steps["compute_us"].tolist() == [30.125, 31]
