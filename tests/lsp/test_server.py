@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,9 @@ def drive(
                 client._server.kill()
             await client.stop()
 
-    asyncio.run(session())
+    # The browser of other tests may hold the event loop of this thread.
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, session()).result()
 
 
 def document(uri: str) -> lsp.TextDocumentIdentifier:
