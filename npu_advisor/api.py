@@ -29,7 +29,7 @@ from npu_advisor.engine.places import Roots
 from npu_advisor.engine.pricing import Priced, price
 from npu_advisor.engine.run import RuleResult, run_rules
 from npu_advisor.engine.savings import Run, replay_runs
-from npu_advisor.engine.suppress import split, suppressed
+from npu_advisor.engine.suppress import Results, split, suppressed
 from npu_advisor.engine.whatif import edited
 from npu_advisor.findings import ProfileFacts, Report, Tool, WhatIf
 from npu_advisor.graph.links import link
@@ -164,7 +164,7 @@ def _report(inputs: _Inputs, session: _Session, *, whole: bool, fixes: bool) -> 
     """The report on what was read; ``whole`` when no rule was left out, ``fixes`` to look for changes to the code."""
     results, roots = session.results, session.roots
     profiles = [profile for profile, _ in results]
-    set_aside, priced = split(results, roots)[1], session.priced
+    set_aside, priced = session.parted[1], session.priced
     report = Analysis(
         tool=Tool(version=__version__),
         profile=session.facts,
@@ -313,8 +313,13 @@ class _Session:
         return replay_runs([profile for profile, _ in self.results])
 
     @cached_property
+    def parted(self) -> tuple[Results, Results]:
+        """The results that count, and those that a comment in the code leaves out."""
+        return split(self.results, self.roots)
+
+    @cached_property
     def priced(self) -> Priced:
-        kept = split(self.results, self.roots)[0]
+        kept = self.parted[0]
         give_back()
         return price(kept, self.roots, self.runs)
 
@@ -323,7 +328,7 @@ class _Session:
         return WhatIf(
             tool=Tool(version=__version__),
             profile=self.facts,
-            runs=edited(split(self.results, self.roots)[0], self.runs, plans, self.roots),
+            runs=edited(self.parted[0], self.runs, plans, self.roots),
             diagnostics=[remark for profile, _ in self.results for remark in summary.remarks(profile)],
         )
 

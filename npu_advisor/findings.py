@@ -10,23 +10,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
-from npu_advisor.base.terms import Basis, Effort, Severity, Text
+from npu_advisor.base.terms import Basis, Effort, PathPart, Severity, Text
 from npu_advisor.views import Track, Views
 
 SCHEMA_VERSION = "1.0"
-# What a stretch of a critical path can be.
-PathPart = Literal[
-    "host",
-    "input",
-    "dispatch",
-    "compute",
-    "copy",
-    "communication",
-    "waiting_for_rank",
-    "sync",
-    "stream_gap",
-    "anchor",
-]
 JsonValue = str | int | float | bool | None
 
 

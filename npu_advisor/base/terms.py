@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
+
+# What a stretch of a critical path can be.
+PathPart = Literal[
+    "host",
+    "input",
+    "dispatch",
+    "compute",
+    "copy",
+    "communication",
+    "waiting_for_rank",
+    "sync",
+    "stream_gap",
+    "anchor",
+]
 
 
 class Severity(str, Enum):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from npu_advisor.base.lang import Lang, choose_language
 from npu_advisor.cli.choices import LANGUAGES, choice
@@ -19,6 +20,7 @@ from npu_advisor.rules.choice import chosen_rules
 
 FORMATS = ("terminal", "json", "markdown")
 VERIFY_FORMATS = ("terminal", "json")
+Found = TypeVar("Found", Comparison, Verification)
 
 
 class CompareSide(NamedTuple):
@@ -69,43 +71,31 @@ Sides = tuple[CompareSide, CompareSide]
 def compare(sides: Sides, shown: Shown, rules: RuleOptions) -> int:
     """Compare and write; 0."""
     choice("--format", shown.form, FORMATS)
-    lang = shown.language()
-    from npu_advisor.api import Only
     from npu_advisor.api import compare as run
 
-    chosen = chosen_rules(rules.rules, rules.select, rules.ignore)
-    base, new = sides
-    with ProgressBar(lang, shown.quiet) as progress:
-        found = run(
-            base.path,
-            new.path,
-            rules=chosen.dirs,
-            params=chosen.params,
-            select=chosen.select,
-            ignore=chosen.ignore,
-            source_root=(*rules.source_root, str(Path.cwd())),
-            base_only=Only(base.ranks, base.steps),
-            new_only=Only(new.ranks, new.steps),
-            progress=progress,
-        )
-    if not shown.quiet:
-        note(remarks_text(found.diagnostics, lang))
-    for form, path in shown.targets():
-        write_report(_rendered(found, form, _options(path, shown, lang)), path, utf8=form == "json")
+    _write(_asked(run, sides, shown, rules), shown)
     return 0
 
 
 def verify(sides: Sides, shown: Shown, rules: RuleOptions, ledger: str | None) -> int:
     """Compare predictions with what came, write, and keep the record; 0."""
     choice("--format", shown.form, VERIFY_FORMATS)
-    lang = shown.language()
-    from npu_advisor.api import Only, recorded
+    from npu_advisor.api import recorded
     from npu_advisor.api import verify as run
+
+    found = _asked(run, sides, shown, rules)
+    _write(recorded(found, ledger) if ledger is not None else found, shown)
+    return 0
+
+
+def _asked(run: Callable[..., Found], sides: Sides, shown: Shown, rules: RuleOptions) -> Found:
+    """What ``run`` (compare or verify of the API) finds between the two sides."""
+    from npu_advisor.api import Only
 
     chosen = chosen_rules(rules.rules, rules.select, rules.ignore)
     base, new = sides
-    with ProgressBar(lang, shown.quiet) as progress:
-        found = run(
+    with ProgressBar(shown.language(), shown.quiet) as progress:
+        return run(
             base.path,
             new.path,
             rules=chosen.dirs,
@@ -117,13 +107,14 @@ def verify(sides: Sides, shown: Shown, rules: RuleOptions, ledger: str | None) -
             new_only=Only(new.ranks, new.steps),
             progress=progress,
         )
-    if ledger is not None:
-        found = recorded(found, ledger)
+
+
+def _write(found: Comparison | Verification, shown: Shown) -> None:
+    lang = shown.language()
     if not shown.quiet:
         note(remarks_text(found.diagnostics, lang))
     for form, path in shown.targets():
         write_report(_rendered(found, form, _options(path, shown, lang)), path, utf8=form == "json")
-    return 0
 
 
 def _options(path: str | None, shown: Shown, lang: Lang) -> Options:

@@ -15,14 +15,12 @@ from npu_advisor.engine.editing import EditPlan
 from npu_advisor.engine.places import Roots
 from npu_advisor.engine.pricing import price
 from npu_advisor.engine.rows import Rows
-from npu_advisor.engine.run import RuleResult, guarded, missing
-from npu_advisor.engine.savings import Run, assumes, recorded
+from npu_advisor.engine.run import guarded, missing
+from npu_advisor.engine.savings import Results, Run, assumes, recorded
 from npu_advisor.engine.stages import mask
 from npu_advisor.findings import EditedRun, EditEffect, Finding, Saving
 from npu_advisor.graph.replay import Edit, Variants, merge
 from npu_advisor.model.profile import Missing, Profile
-
-Results = Sequence[tuple[Profile, Sequence[RuleResult]]]
 
 
 def edited(results: Results, runs: Sequence[Run], plans: Sequence[EditPlan], roots: Roots) -> list[EditedRun]:

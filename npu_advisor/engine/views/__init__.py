@@ -10,7 +10,7 @@ from npu_advisor.base.intervals import Spans, union
 from npu_advisor.base.terms import Text
 from npu_advisor.engine.pricing import fingerprint_of
 from npu_advisor.engine.run import RawFinding, RuleResult
-from npu_advisor.engine.savings import Trusted
+from npu_advisor.engine.savings import Results, Trusted
 from npu_advisor.engine.summary import paths_of
 from npu_advisor.engine.views.communication import communication_tables
 from npu_advisor.engine.views.kernels import kernel_tables
@@ -32,7 +32,6 @@ HELD = (
     *("memory", "allocs", "module_memory", "op_statistic", "op_details", "links", "l2_cache", "aicpu", "gcs"),
 )
 
-Results = Sequence[tuple[Profile, Sequence[RuleResult]]]
 
 __all__ = ["build_views", "finding_spans"]
 

@@ -23,11 +23,12 @@ the path goes on from this rank's own arrival: what the other rank did meanwhile
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, Spans, clip, intersect, subtract, union
+from npu_advisor.base.terms import PathPart
 from npu_advisor.graph.idle import DATA_OPS
 from npu_advisor.graph.replay.arrays import (
     CALL,
@@ -50,18 +51,7 @@ from npu_advisor.graph.replay.host import main_thread
 from npu_advisor.graph.replay.tasks import COMM, COPY, KERNEL, OTHER
 from npu_advisor.model.profile import Profile
 
-PARTS = (
-    "host",
-    "input",
-    "dispatch",
-    "compute",
-    "copy",
-    "communication",
-    "waiting_for_rank",
-    "sync",
-    "stream_gap",
-    "anchor",
-)
+PARTS = get_args(PathPart)
 _HOST, _INPUT, _DISPATCH, _COMPUTE, _COPY, _COMMUNICATION, _WAITING, _SYNC, _GAP, _ANCHOR = range(len(PARTS))
 # Host work of the main thread, until it is known whether it was the DataLoader's.
 _MAIN = len(PARTS)
