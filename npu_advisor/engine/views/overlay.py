@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
-from npu_advisor.engine.savings import Trusted
+from npu_advisor.engine.savings import Results, Trusted
 from npu_advisor.engine.summary import paths_of
-from npu_advisor.engine.views import Results, finding_spans
+from npu_advisor.engine.views import finding_spans
 from npu_advisor.engine.views.timeline import path_stretches
 from npu_advisor.findings import Finding
 from npu_advisor.graph.replay.path import PARTS, StepPath
