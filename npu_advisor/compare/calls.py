@@ -41,7 +41,7 @@ class Calls:
     def __init__(self, profile: Profile) -> None:
         ops = profile.table("ops")
         tree = nesting_of(profile, "ops")
-        outer = _outermost(ops, tree.parent, int(tree.depth.max(initial=-1)) + 1)
+        outer = _outermost(ops, tree.parent.astype(np.int64), int(tree.depth.max(initial=-1)) + 1)
         roles = _roles(ops)
         found = np.flatnonzero(outer)
         order = np.lexsort((ops["start_ns"][found], roles[found], ops["step"][found]))

@@ -8,12 +8,17 @@ it; one that only just overlaps its predecessor is that one's sibling.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from npu_advisor.base.intervals import Ints
+from npu_advisor.base.intervals import Ints, Mask, distinct
+from npu_advisor.base.whole import narrow
 from npu_advisor.model.profile import Profile
+
+# Holds any row, in half the room of the int64 that tables give out.
+ROW = np.int32
 
 
 class Nesting:
@@ -24,41 +29,28 @@ class Nesting:
     """
 
     def __init__(self, track: Ints, start: Ints, end: Ints) -> None:
-        self.track, self.start, self.end = track, start, end
-        # Equal starts: the longer event is the parent.
-        self._order: Ints = np.lexsort((-end, start, track)).astype(np.int64)
-        self.parent: Ints = np.full(len(start), -1, dtype=np.int64)
-        self.depth: Ints = np.zeros(len(start), dtype=np.int64)
-        self.pre: Ints = np.empty(len(start), dtype=np.int64)
-        self.pre[self._order] = np.arange(len(start))
-        self.last: Ints = self.pre.copy()
+        self.start, self.end = start, end
+        self._order = _in_order(track, start, end).astype(ROW)
+        count = len(start)
+        self.parent, self.depth = np.full(count, -1, dtype=ROW), np.zeros(count, dtype=ROW)
+        self.pre = np.empty(count, dtype=ROW)
+        self.pre[self._order] = np.arange(count, dtype=ROW)
+        self.last = self.pre.copy()
         self._lanes: dict[int, tuple[int, int]] = {}
         for lane, low, high in _runs(track[self._order]):
             self._lanes[lane] = (low, high)
             self._nest(low, high)
 
     def _nest(self, low: int, high: int) -> None:
+        """Nest one lane; only the stretches of it whose events overlap without nesting are walked event by event."""
         rows = self._order[low:high]
-        starts, ends = self.start[rows].tolist(), self.end[rows].tolist()
-        parent, depth = [-1] * len(starts), [0] * len(starts)
-        last = list(range(len(starts)))
-        open_: list[int] = []
-        for i, begin in enumerate(starts):
-            until = ends[i]
-            while open_:
-                end = ends[open_[-1]]
-                if end > begin and (end >= until or 2 * (end - begin) >= until - begin):
-                    break
-                last[open_.pop()] = i - 1
-            if open_:
-                parent[i], depth[i] = open_[-1], len(open_)
-            open_.append(i)
-        for i in open_:
-            last[i] = len(starts) - 1
-        above = np.asarray(parent, dtype=np.int64)
-        self.parent[rows] = np.where(above >= 0, rows[above], -1)
-        self.depth[rows] = depth
-        self.last[rows] = np.asarray(last, dtype=np.int64) + low
+        lane = _Lane(self.start[rows], self.end[rows])
+        crossing = lane.crossing()
+        for begin, until in _stretches(lane.depth == 0, crossing) if crossing.any() else ():
+            _walk(lane, begin, until)
+        self.parent[rows] = np.where(lane.parent >= 0, rows[lane.parent], -1)
+        self.depth[rows] = lane.depth
+        self.last[rows] = lane.last + low
 
     def innermost(self, track: Ints, at: Ints) -> Ints:
         """Row of the innermost event of ``track`` that is open at each time ``at`` (-1: lost); -1 where none is."""
@@ -90,6 +82,76 @@ class Nesting:
             rows = np.flatnonzero((self.depth == depth) & (out < 0))
             out[rows] = out[self.parent[rows]]
         return out
+
+
+class _Lane:
+    """The events of one lane in order, nested as if none crossed the end of another: ``parent`` and ``last`` are
+    positions in the lane, ``last`` that of the last event under each."""
+
+    def __init__(self, start: Ints, end: Ints) -> None:
+        self.start, self.end = start, end
+        timed = end > start
+        # Open at a start are the events before it, less those that have ended; one that takes no time never is.
+        ended = np.searchsorted(np.sort(end[timed], kind="stable"), start, side="right")
+        untimed: Ints = np.cumsum(~timed) - ~timed
+        self.depth: Ints = np.arange(len(start)) - ended - untimed
+        self.parent = _parents(self.depth)
+        self.last: Ints = np.maximum(np.searchsorted(start, end, side="left") - 1, np.arange(len(start)))
+
+    def crossing(self) -> Mask:
+        """Which events end after the one they would lie in."""
+        beyond: Mask = (self.parent >= 0) & (self.end > self.end[self.parent])
+        return beyond
+
+
+def _parents(depth: Ints) -> Ints:
+    """The latest position before each that is one less deep, -1 for none."""
+    parent = np.full(len(depth), -1, dtype=np.int64)
+    by_depth = np.argsort(depth, kind="stable")
+    levels = np.split(by_depth, np.flatnonzero(np.diff(depth[by_depth])) + 1)
+    for above, level in pairwise(levels):
+        parent[level] = above[np.searchsorted(above, level) - 1]
+    return parent
+
+
+def _stretches(outermost: Mask, marked: Mask) -> Iterator[tuple[int, int]]:
+    """(begin, end) of each outermost event and all under it in which something is marked."""
+    number = np.cumsum(outermost) - 1
+    borders = np.append(np.flatnonzero(outermost), len(outermost))
+    for stretch in distinct(number[marked]).tolist():
+        yield int(borders[stretch]), int(borders[stretch + 1])
+
+
+def _walk(lane: _Lane, begin: int, until: int) -> None:
+    """Nest the events from ``begin`` to ``until`` of a lane one after the other."""
+    starts, ends = lane.start[begin:until].tolist(), lane.end[begin:until].tolist()
+    parent, depth = [-1] * len(starts), [0] * len(starts)
+    last = list(range(len(starts)))
+    open_: list[int] = []
+    for i, at in enumerate(starts):
+        while open_:
+            end = ends[open_[-1]]
+            if end > at and (end >= ends[i] or 2 * (end - at) >= ends[i] - at):
+                break
+            last[open_.pop()] = i - 1
+        if open_:
+            parent[i], depth[i] = open_[-1], len(open_)
+        open_.append(i)
+    for i in open_:
+        last[i] = len(starts) - 1
+    above = np.asarray(parent, dtype=np.int64)
+    lane.parent[begin:until] = np.where(above >= 0, above + begin, -1)
+    lane.depth[begin:until] = depth
+    lane.last[begin:until] = np.asarray(last, dtype=np.int64) + begin
+
+
+def _in_order(track: Ints, start: Ints, end: Ints) -> Ints:
+    """The rows by lane and start. Equal starts: the longer event is the parent."""
+    order: Ints = np.argsort(narrow(track), kind="stable")
+    lane, begin, until = track[order], start[order], end[order]
+    same = (lane[1:] == lane[:-1]) & (begin[1:] == begin[:-1])
+    sorted_already = (begin[1:] > begin[:-1]) | (lane[1:] != lane[:-1]) | (same & (until[1:] <= until[:-1]))
+    return order if sorted_already.all() else np.lexsort((-end, start, track))
 
 
 def nesting_of(profile: Profile, name: str) -> Nesting:

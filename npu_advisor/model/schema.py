@@ -3,7 +3,7 @@
 This is the one vocabulary that readers fill, the graph links, rules query and users see.  A column that the input
 does not hold is *absent*: a rule that needs it is skipped with the text of ``needs``, never taken for clean.
 
-Kinds and their storage:
+Kinds, and what a table gives for them:
 
 ``int``   int64, missing = the column's ``missing`` (-1 unless said otherwise)
 ``float`` float64, missing = NaN

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from npu_advisor.base.whole import narrow, widened
 from npu_advisor.model.schema import SCHEMA, Column, TableSpec
 
 
@@ -39,16 +40,16 @@ def _cast(column: Column, values: Any) -> Any:
         return as_category(values)
     array = np.asarray(values)
     if column.kind == "float":
-        return array.astype(np.float64)
+        return array.astype(np.float64, copy=False)
     if column.kind == "bool":
-        return array.astype(bool)
+        return array.astype(bool, copy=False)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"column {column.name} holds a value that is not a whole number")
-    return array.astype(np.int64)
+    return narrow(array.astype(np.int64, copy=False))
 
 
 class Table:
-    """Columns of one schema table.
+    """Columns of one schema table, kept as small as their values allow and given out as the schema says.
 
     ``present`` are the stored columns; asking for any other schema column gives its missing value, so that rules
     and renderers need no special case.  Rows are addressed by position, never by label.
@@ -90,7 +91,8 @@ class Table:
     def __getitem__(self, name: str) -> Any:
         """The column as a numpy array (text: pandas Categorical), or its missing values when absent."""
         if name in self._columns:
-            return self._columns[name]
+            values = self._columns[name]
+            return widened(values) if isinstance(values, np.ndarray) else values
         if name == "end_ns":
             return self["start_ns"] + self["dur_ns"]
         if name == "dur_us":

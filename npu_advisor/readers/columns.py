@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from npu_advisor.base.whole import narrow
 from npu_advisor.readers.numbers import NO_ID, Float, Int, ns_from_any
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ class Rows:
     def extend(self, **columns: npt.NDArray[Any]) -> None:
         """Append one block; every call names the same columns."""
         for name, values in columns.items():
-            self._parts.setdefault(name, []).append(values)
+            # Times are reckoned with before a table keeps them.
+            self._parts.setdefault(name, []).append(values if name == "start_ns" else narrow(values))
 
     def __len__(self) -> int:
         return sum(len(part) for part in next(iter(self._parts.values()), []))

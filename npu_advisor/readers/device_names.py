@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
 from npu_advisor.readers.numbers import Int
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _COMM = re.compile(r"^(?:hcom_|hccl|lccl)", re.IGNORECASE)
 _COMM_TYPE = re.compile(r"^(?:hcom_|hccl_?|lccl_?)(?P<type>[A-Za-z]+)", re.IGNORECASE)
@@ -111,6 +114,8 @@ def kernel_type(name: str) -> str:
 
 def pairs(first: pd.Categorical, second: pd.Categorical) -> tuple[list[tuple[str, str]], Int]:
     """The distinct (first, second) texts, "" where missing, and the number of each row's pair."""
+    import pandas as pd
+
     width = len(second.categories) + 1
     numbers, uniques = pd.factorize(first.codes.astype(np.int64) * width + second.codes + 1)
     firsts, seconds = [*first.categories, ""], [*second.categories, ""]

@@ -151,7 +151,8 @@ class _Rank:
         self._still_written()
         self._tell(self.total)
         lose_strays(self.columns, self.notes)
-        tables = {name: Table.build(name, columns, info.rank) for name, columns in self.columns.items()}
+        # What a table keeps in less room is let go at once.
+        tables = {name: Table.build(name, self.columns.pop(name), info.rank) for name in list(self.columns)}
         profile = Profile(info, tables, self.notes)
         profile.absent.update(self.absent)
         register_later(profile, self.source)

@@ -15,11 +15,12 @@ _DEVICE = ("kernels", "tasks", "comms", "comm_tasks")
 def lose_strays(columns: dict[str, Columns], notes: Notes) -> None:
     """Make every start (ns) that lies more than a day from the middle of the recording a lost one (-1), and say so."""
     timed = {name: columns[name]["start_ns"] for name in (*_HOST, *_DEVICE) if "start_ns" in columns.get(name, ())}
-    known = np.sort(np.concatenate([np.zeros(0, np.int64), *(start[start >= 0] for start in timed.values())]))
+    known = np.concatenate([np.zeros(0, np.int64), *(start[start >= 0] for start in timed.values())])
     if not len(known):
         return
     # A time that was recorded: the mean of two that are years apart would be a stray's neighbour, or nobody's.
-    middle = known[len(known) // 2]
+    half = len(known) // 2
+    middle = np.partition(known, half)[half]
     strays = {name: (start >= 0) & (np.abs(start - middle) > DAY_NS) for name, start in timed.items()}
     found = [f"{name}: {int(stray.sum())}" for name, stray in strays.items() if stray.any()]
     for name, stray in strays.items():

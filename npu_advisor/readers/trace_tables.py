@@ -172,7 +172,7 @@ class TraceTables:
         if not count:
             return
         rows = {name: plain[name][chosen] for name in names}
-        rows.update({name: np.full(count, value, np.int64) for name, value in filled.items()})
+        rows.update({name: np.full(count, value, np.int8) for name, value in filled.items()})
         there = self.raw[kind]
         self.raw[kind] = {name: np.concatenate([there[name], rows[name]]) for name in rows} if there else rows
 

@@ -83,3 +83,31 @@ def test_equal_spans_nest_in_the_order_written():
 def test_inherit_fills_from_the_nearest_ancestor():
     tree = forest([(0, 0, 100), (0, 10, 90), (0, 20, 30), (0, 95, 99)])
     assert tree.inherit(np.array([7, -1, 5, -1])).tolist() == [7, 7, 5, 7]
+
+
+@st.composite
+def overlapping(draw):
+    """Events on two tracks that nest, touch, cross or take no time, as they come."""
+    event = st.tuples(st.sampled_from((3, 8)), st.integers(0, 20), st.integers(0, 9))
+    return [(track, start, start + length) for track, start, length in draw(st.lists(event, max_size=12))]
+
+
+@given(overlapping())
+def test_each_event_is_nested_as_if_the_lane_were_walked(rows):
+    """The innermost event that is open at the start and covers half of it, or outlasts it; one that does not is over."""
+    tree = forest(rows)
+    for lane in {track for track, _, _ in rows}:
+        walked = []
+        order = sorted(
+            (row for row in range(len(rows)) if rows[row][0] == lane), key=lambda row: (rows[row][1], -rows[row][2])
+        )
+        for row in order:
+            _, start, end = rows[row]
+            while walked:
+                until = rows[walked[-1]][2]
+                if until > start and (until >= end or 2 * (until - start) >= end - start):
+                    break
+                walked.pop()
+            assert tree.parent[row] == (walked[-1] if walked else -1)
+            assert tree.depth[row] == len(walked)
+            walked.append(row)

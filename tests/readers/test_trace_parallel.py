@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -114,3 +116,9 @@ def test_an_object_a_small_and_a_zipped_trace_are_streamed(tmp_path: Path) -> No
     assert trace_seams.spans_of(wrapped) == []
     assert trace_seams.spans_of(zipped) == []
     assert trace_parallel.SpanScan.begin(_trace(DEMO)) is None
+
+
+def test_a_helper_starts_without_pandas() -> None:
+    """It would take longer to start than to scan a span, and twice the memory."""
+    told = "import sys, npu_advisor.readers.trace_helper; sys.exit('pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", told], check=False).returncode == 0

@@ -225,7 +225,7 @@ def _modules(frames: Table) -> _Source:
     rows = np.flatnonzero(starting(frames, _MODULE) | _own_functions(frames))
     nested = Nesting(frames["track"][rows], frames["start_ns"][rows], frames["end_ns"][rows])
     keep = nested.depth < MAX_ROWS
-    return _plain(frames, "module", rows[keep], row=nested.depth[keep])
+    return _plain(frames, "module", rows[keep], row=nested.depth[keep].astype(np.int64))
 
 
 def _own_functions(frames: Table) -> Mask:
