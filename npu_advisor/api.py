@@ -3,46 +3,44 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pandas as pd
 from pydantic import PrivateAttr
 
 from npu_advisor import __version__
-from npu_advisor.base.errors import ConfigError, ProfileError, RuleError
+from npu_advisor.base.errors import ConfigError, ProfileError
 from npu_advisor.base.heap import give_back
 from npu_advisor.base.messages import say
 from npu_advisor.derive import derive, introduce, tell_chip
 from npu_advisor.derive.world import as_ranges, missing_ranks, world_size
 from npu_advisor.engine import summary
-from npu_advisor.engine.editing import EditPlan, parse_edits
 from npu_advisor.engine.lines import line_costs
-from npu_advisor.engine.lint import lint_rules
-from npu_advisor.engine.listing import LISTINGS, ROWS, Query, checked, listed
+from npu_advisor.engine.lint import checked_plans
 from npu_advisor.engine.patches import with_fixes
 from npu_advisor.engine.places import Roots
+from npu_advisor.engine.plan import Plan
 from npu_advisor.engine.pricing import Priced, price
 from npu_advisor.engine.run import RuleResult, run_rules
 from npu_advisor.engine.savings import Run, replay_runs
 from npu_advisor.engine.suppress import Results, split, suppressed
-from npu_advisor.engine.whatif import edited
 from npu_advisor.findings import ProfileFacts, Report, Tool, WhatIf
 from npu_advisor.graph.links import link
 from npu_advisor.graph.steps import keep_steps
 from npu_advisor.model.profile import Diagnostic, Profile, ProfileSet
 from npu_advisor.readers import RankSource, locate, read_rank
 from npu_advisor.rules.loader import load_rules
-from npu_advisor.rules.spec import Rule
 
 # What a plain report does without is imported where it is needed: each costs some ten milliseconds of every start.
 if TYPE_CHECKING:
     from npu_advisor.compare.sides import Analysed
     from npu_advisor.comparison import Comparison, Verification
+    from npu_advisor.engine.editing import EditPlan
+    from npu_advisor.engine.listing import Query, Tables
     from npu_advisor.views import TableView, Track, Views
 
 Paths = str | Path | Sequence[str | Path]
@@ -91,6 +89,8 @@ class Analysis(Report):
         Reports do not hold profiles: the first question reads the path again, later ones are answered at once.
         RuleError for an edit that is wrong, ProfileError when the path cannot be read any more.
         """
+        from npu_advisor.engine.editing import parse_edits
+
         plans = parse_edits(edits)
         return self._inputs.session.answer(plans)
 
@@ -116,6 +116,8 @@ class Analysis(Report):
     @property
     def tables(self) -> Tables:
         """Kernels, operators, memory, steps, communication and timeline as DataFrames; read again as for views."""
+        from npu_advisor.engine.listing import Tables
+
         return Tables([profile for profile, _ in self._inputs.session.results])
 
     def _repr_html_(self) -> str:
@@ -258,6 +260,8 @@ def whatif(
     cache: str | Path | None = None,
 ) -> WhatIf:
     """What ``edits`` make of the step of every run under ``path``; options as in :func:`analyze`."""
+    from npu_advisor.engine.editing import parse_edits
+
     plans = parse_edits(edits)
     loaded = rank_rules(rules, params, select, ignore)
     inputs = _Inputs(path, loaded, tuple(source_root), tuple(ranks), tuple(steps), cache)
@@ -273,31 +277,13 @@ def listing(
     progress: Progress | None = None,
 ) -> TableView:
     """What ``query`` asks of every rank under ``path``. ConfigError and RuleError for a wrong query."""
-    checked(query)
-    found = listed(load_profiles(path, ranks=ranks, steps=steps, progress=progress), query)
+    from npu_advisor.engine.listing import checked, listed
     from npu_advisor.engine.views.tables import table_view
 
+    checked(query)
+    found = listed(load_profiles(path, ranks=ranks, steps=steps, progress=progress), query)
     whole = table_view(query.what, found.frame, found.units, limit=None)
     return replace(whole, total=found.total)
-
-
-class Tables(Mapping[str, pd.DataFrame]):
-    """The listings of a run as DataFrames, every row of them: ``report.tables["kernels"]``."""
-
-    def __init__(self, profiles: Sequence[Profile]) -> None:
-        self._profiles = profiles
-
-    def __getitem__(self, name: str) -> pd.DataFrame:
-        """One row per event; KeyError for a name that is none of ``LISTINGS``, ProfileError when not recorded."""
-        if name not in LISTINGS:
-            raise KeyError(name)
-        return listed(self._profiles, Query(name, by=(ROWS,))).frame
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(LISTINGS)
-
-    def __len__(self) -> int:
-        return len(LISTINGS)
 
 
 @dataclass(frozen=True)
@@ -325,6 +311,8 @@ class _Session:
 
     def answer(self, plans: Sequence[EditPlan]) -> WhatIf:
         """The step with ``plans`` applied."""
+        from npu_advisor.engine.whatif import edited
+
         return WhatIf(
             tool=Tool(version=__version__),
             profile=self.facts,
@@ -338,7 +326,7 @@ class _Inputs:
     """What a session is read from. Equal inputs make equal reports."""
 
     path: Paths
-    rules: list[Rule]
+    rules: list[Plan]
     source_root: tuple[str, ...]
     ranks: tuple[int, ...]
     steps: tuple[int, ...]
@@ -362,7 +350,7 @@ class _Inputs:
 def _both_sides(
     base: Paths,
     new: Paths,
-    rules: list[Rule],
+    rules: list[Plan],
     source_root: tuple[str, ...],
     only: tuple[Only, Only],
     progress: Progress | None,
@@ -378,17 +366,14 @@ def _both_sides(
     return made[0], made[1]
 
 
-def _rules(
+def _plans(
     dirs: Sequence[str | Path],
     params: Mapping[str, Mapping[str, Any]] | None,
     select: Sequence[str],
     ignore: Sequence[str],
-) -> list[Rule]:
-    """The rules that are asked for. RuleError when one of them is wrong."""
-    loaded = load_rules(dirs=dirs, params=params, select=select, ignore=ignore)
-    if problems := lint_rules(loaded, tests=False):
-        raise RuleError(problems)
-    return loaded
+) -> list[Plan]:
+    """The rules that are asked for, ready to run. RuleError when one of them is wrong."""
+    return checked_plans(load_rules(dirs=dirs, params=params, select=select, ignore=ignore))
 
 
 def rank_rules(
@@ -396,9 +381,9 @@ def rank_rules(
     params: Mapping[str, Mapping[str, Any]] | None,
     select: Sequence[str],
     ignore: Sequence[str],
-) -> list[Rule]:
+) -> list[Plan]:
     """The rules on single ranks that are asked for. RuleError when any rule is wrong."""
-    return [rule for rule in _rules(dirs, params, select, ignore) if rule.category != JOB]
+    return [plan for plan in _plans(dirs, params, select, ignore) if plan.rule.category != JOB]
 
 
 def job_rules(
@@ -406,9 +391,9 @@ def job_rules(
     params: Mapping[str, Mapping[str, Any]] | None,
     select: Sequence[str],
     ignore: Sequence[str],
-) -> list[Rule]:
+) -> list[Plan]:
     """The rules on whole jobs that are asked for. RuleError when any rule is wrong."""
-    return [rule for rule in _rules(dirs, params, select, ignore) if rule.category == JOB]
+    return [plan for plan in _plans(dirs, params, select, ignore) if plan.rule.category == JOB]
 
 
 def load_profiles(

@@ -17,11 +17,11 @@ from typing import Any
 from npu_advisor import __version__
 from npu_advisor.base.errors import ProfileError
 from npu_advisor.base.terms import Text
-from npu_advisor.rules.spec import Rule
+from npu_advisor.engine.plan import Plan
 
 # Changes with what a summary holds, so that older ones are made anew.
 FORMAT = 2
-_RULES: dict[str, list[Rule]] = {}
+_RULES: dict[str, list[Plan]] = {}
 _NODE = re.compile(r"^(.+?)_\d+_\d{14,}_ascend_(?:pt|ms)$")
 
 
@@ -148,7 +148,7 @@ def summary_of(path: str, task: Task, options: Options) -> Any:
     return Summary(meta, document, summary_tables(profile))
 
 
-def _rules(options: Options) -> list[Rule]:
+def _rules(options: Options) -> list[Plan]:
     """The rules of ``options``, read and checked once a process."""
     from npu_advisor.api import rank_rules
 
