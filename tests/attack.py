@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from unittest import mock
 
-from npu_advisor import Report, api
+from npu_advisor import Report, session
 from npu_advisor.base.lang import Lang
 from npu_advisor.cli.app import main
 from npu_advisor.report.json import load_report
@@ -176,6 +176,6 @@ def assert_inert(text: str) -> None:
 @contextlib.contextmanager
 def rules_read_once() -> Iterator[None]:
     """Keep the shipped rules and their plans between runs: making them takes half of a run on a small profile."""
-    plans = api.rank_rules(dirs=(), params=None, select=(), ignore=())
-    with mock.patch.object(api, "rank_rules", return_value=plans):
+    plans = session.rank_rules(dirs=(), params=None, select=(), ignore=())
+    with mock.patch.object(session, "rank_rules", return_value=plans):
         yield
