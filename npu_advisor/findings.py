@@ -6,12 +6,14 @@ strings of ns-exact microseconds, null where unknown.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from npu_advisor.base.terms import Basis, Effort, PathPart, Severity, Text
-from npu_advisor.views import Track, Views
+
+if TYPE_CHECKING:
+    from npu_advisor.views import Track, Views
 
 SCHEMA_VERSION = "1.0"
 JsonValue = str | int | float | bool | None

@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 from unittest import mock
 
-from npu_advisor import Report, api
+from npu_advisor import Report, session
 from npu_advisor.base.lang import Lang
 from npu_advisor.cli.app import main
-from npu_advisor.engine import run
-from npu_advisor.engine.compile import compile_rule
 from npu_advisor.report.json import load_report
 from npu_advisor.report.options import Options
 from npu_advisor.report.terminal import render_terminal
@@ -178,11 +176,6 @@ def assert_inert(text: str) -> None:
 @contextlib.contextmanager
 def rules_read_once() -> Iterator[None]:
     """Keep the shipped rules and their plans between runs: making them takes half of a run on a small profile."""
-    loaded = api.load_rules(dirs=(), params=None, select=(), ignore=())
-    plans = {rule.id: compile_rule(rule) for rule in loaded}
-    with (
-        mock.patch.object(api, "load_rules", return_value=loaded),
-        mock.patch.object(api, "lint_rules", return_value=[]),
-        mock.patch.object(run, "compile_rule", lambda rule: plans[rule.id]),
-    ):
+    plans = session.rank_rules(dirs=(), params=None, select=(), ignore=())
+    with mock.patch.object(session, "rank_rules", return_value=plans):
         yield

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
+import gc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
+
+# Containers made, less those freed, before the collector looks for cycles.
+_SELDOM = 500_000
 
 
 def give_back() -> None:
@@ -19,10 +24,28 @@ def give_back() -> None:
         trim(0)
 
 
+@contextmanager
+def seldom_collected(*, ends: bool) -> Iterator[None]:
+    """Look for garbage in cycles rarely: one run makes little of it, and looking takes a tenth of a short one.
+
+    ``ends`` when the process does so too: then nobody needs to look at all.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(_SELDOM, *before[1:])
+    try:
+        yield
+    finally:
+        if ends:
+            gc.freeze()
+        gc.set_threshold(*before)
+
+
 @cache
 def _trim() -> Any:
     if not sys.platform.startswith("linux"):
         return None
+    import ctypes
+
     try:
         return ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from npu_advisor.base.errors import AdvisorError
+from npu_advisor.base.heap import seldom_collected
 from npu_advisor.base.lang import Lang, choose_language
 from npu_advisor.base.messages import say
 from npu_advisor.cli.notices import error_text, usage_text
@@ -549,7 +550,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = typer.main.get_command(app)
     _describe(command, "analyze" if app is analysis else "commands", lang)
     try:
-        return int(command.main(arguments, prog_name=PROGRAM, standalone_mode=False) or 0)
+        with seldom_collected(ends=argv is None):
+            return int(command.main(arguments, prog_name=PROGRAM, standalone_mode=False) or 0)
     except AdvisorError as error:
         note(error_text(error, lang))
         return error.exit_code

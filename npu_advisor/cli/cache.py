@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from npu_advisor.base.lang import Lang
 from npu_advisor.base.messages import say
+from npu_advisor.base.shelf import AUTO, LIMIT, Shelf
 from npu_advisor.cli.output import write_report
-from npu_advisor.readers.cached import AUTO, LIMIT, Cache
 
 
 def info(folder: str | None, lang: Lang) -> int:
     """Print where the cache is and what it holds; the exit code."""
-    found = Cache(folder or AUTO)
-    entries, size = found.use()
-    said = say("cache.info", path=found.folder, entries=entries, mb=round(size / 1e6), limit=round(LIMIT / 1e9))
+    found = Shelf(folder or AUTO)
+    ranks, reports, size = found.use()
+    mb, limit = round(size / 1e6), round(LIMIT / 1e9)
+    said = say("cache.info", path=found.folder, ranks=ranks, reports=reports, mb=mb, limit=limit)
     write_report(said.pick(lang) + "\n", None)
     return 0
 
 
 def clear(folder: str | None, lang: Lang) -> int:
     """Empty the cache and print what went; the exit code."""
-    found = Cache(folder or AUTO)
-    entries, size = found.clear()
-    write_report(say("cache.cleared", path=found.folder, entries=entries, mb=round(size / 1e6)).pick(lang) + "\n", None)
+    found = Shelf(folder or AUTO)
+    ranks, reports, size = found.clear()
+    said = say("cache.cleared", path=found.folder, ranks=ranks, reports=reports, mb=round(size / 1e6))
+    write_report(said.pick(lang) + "\n", None)
     return 0

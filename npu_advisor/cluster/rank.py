@@ -17,11 +17,11 @@ from typing import Any
 from npu_advisor import __version__
 from npu_advisor.base.errors import ProfileError
 from npu_advisor.base.terms import Text
-from npu_advisor.rules.spec import Rule
+from npu_advisor.engine.plan import Plan
 
 # Changes with what a summary holds, so that older ones are made anew.
 FORMAT = 2
-_RULES: dict[str, list[Rule]] = {}
+_RULES: dict[str, list[Plan]] = {}
 _NODE = re.compile(r"^(.+?)_\d+_\d{14,}_ascend_(?:pt|ms)$")
 
 
@@ -113,7 +113,6 @@ def summarize(task: Task, options: Options) -> Result:
 
 def summary_of(path: str, task: Task, options: Options) -> Any:
     """The summary of the rank in ``path``. ProfileError when it cannot be read."""
-    from npu_advisor.api import load_profiles
     from npu_advisor.cluster.store import Summary
     from npu_advisor.derive.ranks import summary_tables
     from npu_advisor.derive.world import stage_of, world_size
@@ -122,6 +121,7 @@ def summary_of(path: str, task: Task, options: Options) -> Any:
     from npu_advisor.engine.pricing import price
     from npu_advisor.engine.run import run_rules
     from npu_advisor.engine.suppress import split
+    from npu_advisor.session import load_profiles
 
     profile = load_profiles(path, ranks=() if task.rank is None else (task.rank,))[0]
     results = [(profile, run_rules(_rules(options), profile))]
@@ -148,9 +148,9 @@ def summary_of(path: str, task: Task, options: Options) -> Any:
     return Summary(meta, document, summary_tables(profile))
 
 
-def _rules(options: Options) -> list[Rule]:
+def _rules(options: Options) -> list[Plan]:
     """The rules of ``options``, read and checked once a process."""
-    from npu_advisor.api import rank_rules
+    from npu_advisor.session import rank_rules
 
     key = repr(options)
     if key not in _RULES:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from npu_advisor import __version__
-from npu_advisor.api import job_rules, partial
 from npu_advisor.base.errors import ProfileError
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
@@ -22,6 +21,7 @@ from npu_advisor.engine.pricing import price
 from npu_advisor.engine.run import run_rules
 from npu_advisor.findings import Finding, ProfileFacts, RankFacts, RankInfo, Remark, Report, Step, Tool
 from npu_advisor.model.profile import Profile
+from npu_advisor.session import job_rules, partial
 
 # Of the findings inside single ranks, the best go into the report on the job; each names every rank that has it.
 SHOWN_FINDINGS = 10

@@ -96,7 +96,8 @@ class _Compiler(Checker):
             places += [("suggest", index, key) for key in given]
         for place in places:
             text = self._text_at(place)
-            fields, faults = fields_of(text)
+            fields, found_faults = fields_of(text)
+            faults = list(found_faults)
             for one in fields:
                 found = scope.lookup(one.path)
                 if isinstance(found, str) and one.path in self.rule.params:

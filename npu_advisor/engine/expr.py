@@ -74,7 +74,8 @@ def compile_tree(tree: ast.expr, text: str, scope: Scope, faults: list[Fault], w
         faults.append(fault_at(tree, f"this is {KIND_NAMES[found.kind]}, {KIND_NAMES[want]} is needed").fault)
     if len(faults) > before:
         return None
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id.startswith(SIGIL)}
+    named = ast.walk(tree) if "$" in text else ()
+    names = {node.id for node in named if isinstance(node, ast.Name) and node.id.startswith(SIGIL)}
     return Expression(text, tree, found, {name: scope.literal(name[1:]) for name in names})
 
 

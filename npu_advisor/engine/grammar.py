@@ -6,11 +6,15 @@ import ast
 import re
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 
 MAX_TEXT, MAX_NODES, MAX_DEPTH, MAX_LITERAL = 2000, 300, 30, 500
 # A letter that no schema name holds stands in for `$`, so that every offset stays what it was.
 SIGIL = "ʂ"
 _TOKENS = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|\$|#|ʂ|:=|\*\*""")
+# What Python may warn of: a \\d in a regular expression, a number that runs into a word.
+_WARNS = re.compile(r"\\|[0-9][A-Za-z]")
+_SPACES = str.maketrans("\r\n\t", "   ")
 WORDS = {"true": True, "false": False}
 
 
@@ -31,18 +35,16 @@ class ExprError(Exception):
         self.fault = fault
 
 
+@lru_cache(maxsize=4096)
 def parse(text: str) -> ast.expr:
-    """The tree of ``text``. ExprError for what is not an expression of the language or is too large."""
+    """The tree of ``text``, not to be changed: equal texts share it. ExprError for what is not an expression of the
+    language or is too large."""
     if len(text) > MAX_TEXT:
         raise ExprError(Fault(f"an expression has at most {MAX_TEXT} characters"))
-    source = _TOKENS.sub(_substitute, re.sub(r"[\r\n\t]", " ", text))
+    source = _TOKENS.sub(_substitute, text.translate(_SPACES))
     lead = len(source) - len(source.lstrip())
     try:
-        with warnings.catch_warnings():
-            # A \\d in a regular expression; Python 3.11 and before warn of it under the other name.
-            warnings.simplefilter("ignore", SyntaxWarning)
-            warnings.simplefilter("ignore", DeprecationWarning)
-            tree = ast.parse(source[lead:], mode="eval").body
+        tree = _tree(source[lead:])
     except SyntaxError as error:
         # The parser reports an early end at no offset, or on a line that is not there.
         inside = error.offset if error.lineno == 1 else None
@@ -50,12 +52,25 @@ def parse(text: str) -> ast.expr:
         raise ExprError(Fault(f"not an expression: {plain(error.msg)}", max(0, min(offset, len(text) - 1)))) from None
     except (ValueError, MemoryError, RecursionError):
         raise ExprError(Fault("not an expression: too large or nested too deep")) from None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.expr):
-            node.col_offset = _character(source[lead:], node.col_offset) + lead
-            node.end_col_offset = _character(source[lead:], node.end_col_offset or 0) + lead
-    _bound(tree)
+    if lead or not source.isascii():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.expr):
+                node.col_offset = _character(source[lead:], node.col_offset) + lead
+                node.end_col_offset = _character(source[lead:], node.end_col_offset or 0) + lead
+    # No part is without a character of its own.
+    if len(text) > MAX_DEPTH:
+        _bound(tree)
     return tree
+
+
+def _tree(source: str) -> ast.expr:
+    if not _WARNS.search(source):
+        return ast.parse(source, mode="eval").body
+    with warnings.catch_warnings():
+        # Python 3.11 and before warn under the other name.
+        warnings.simplefilter("ignore", SyntaxWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return ast.parse(source, mode="eval").body
 
 
 def _substitute(found: re.Match[str]) -> str:

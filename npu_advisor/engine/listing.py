@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -273,3 +273,22 @@ def _unit(name: str, listing: Listing) -> Unit:
         return "text"
     units: dict[str, Unit] = {"us": "us", "bytes": "bytes", "share": "share", "percent": "percent"}
     return units.get(column.unit, "id")
+
+
+class Tables(Mapping[str, pd.DataFrame]):
+    """The listings of a run as DataFrames, every row of them: ``report.tables["kernels"]``."""
+
+    def __init__(self, profiles: Sequence[Profile]) -> None:
+        self._profiles = profiles
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        """One row per event; KeyError for a name that is none of ``LISTINGS``, ProfileError when not recorded."""
+        if name not in LISTINGS:
+            raise KeyError(name)
+        return listed(self._profiles, Query(name, by=(ROWS,))).frame
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(LISTINGS)
+
+    def __len__(self) -> int:
+        return len(LISTINGS)

@@ -86,7 +86,7 @@ class RuleResult:
     raw_findings: list[RawFinding] = field(default_factory=list)
 
 
-def run_rules(rules: Sequence[Rule], profile: Profile) -> list[RuleResult]:
+def run_rules(rules: Sequence[Plan | Rule], profile: Profile) -> list[RuleResult]:
     """The result of every rule, in the order given."""
     return [run_rule(rule, profile) for rule in rules]
 
@@ -100,10 +100,11 @@ def guarded(work: Callable[[], object]) -> str | None:
     return None
 
 
-def run_rule(rule: Rule, profile: Profile) -> RuleResult:
+def run_rule(wanted: Plan | Rule, profile: Profile) -> RuleResult:
     """One rule's result; whatever goes wrong inside becomes ``failed``."""
+    rule, plan = (wanted.rule, wanted) if isinstance(wanted, Plan) else (wanted, None)
     try:
-        return _run(compile_rule(rule), profile)
+        return _run(plan or compile_rule(rule), profile)
     except RuleError as error:
         return RuleResult(rule, "failed", say("engine.rule_wrong", error=str(error)))
     except Exception as error:

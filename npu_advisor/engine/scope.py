@@ -137,8 +137,8 @@ class StaticScope:
         if len(kinds) > 1:
             return f"'{path}' is not the same kind of column in {_listing(found)}"
         self._note(found, required)
-        via = prefix + path if _has_how(found) else ""
-        return replace(types.pop(), via=via)
+        kind = types.pop()
+        return replace(kind, via=prefix + path) if _has_how(found) else kind
 
     def _note(self, found: Mapping[str, tuple[list[Column], Column]], required: bool) -> None:
         hops: dict[str, None] = {}

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from npu_advisor.base.shelf import Identity, state
+
 SOURCE_SUFFIXES = (".py", ".pyw", ".pyx")
 MAX_SOURCE_BYTES = 16 << 20
+
+_watched: ContextVar[dict[str, Identity | None] | None] = ContextVar("watched", default=None)
 
 # What has a code object of its own, and so a name in a stack frame.
 _Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -82,7 +89,10 @@ def open_source(path: Path) -> SourceFile | None:
     business: a profile from elsewhere must not put lines of private files into a report.
     """
     try:
-        if path.suffix not in SOURCE_SUFFIXES or not path.is_file():
+        if path.suffix not in SOURCE_SUFFIXES:
+            return None
+        _note(path)
+        if not path.is_file():
             return None
         status = path.stat()
         if status.st_size > MAX_SOURCE_BYTES:
@@ -90,6 +100,23 @@ def open_source(path: Path) -> SourceFile | None:
         return _read(str(path), status.st_mtime_ns, status.st_size)
     except (OSError, ValueError):
         return None
+
+
+@contextmanager
+def watched() -> Iterator[dict[str, Identity | None]]:
+    """Fills with every source file that is looked for meanwhile: what it was at first, None where there was none."""
+    seen: dict[str, Identity | None] = {}
+    token = _watched.set(seen)
+    try:
+        yield seen
+    finally:
+        _watched.reset(token)
+
+
+def _note(path: Path) -> None:
+    seen = _watched.get()
+    if seen is not None and (whole := str(path.absolute())) not in seen:
+        seen[whole] = state(path)
 
 
 @lru_cache(maxsize=64)

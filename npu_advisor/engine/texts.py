@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from npu_advisor.base.terms import Text
 from npu_advisor.base.units import FORMATS, format_field
@@ -15,8 +16,7 @@ _PART = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _FIELD = re.compile(r"^([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?::(\w*))?$")
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """One field of a text: the column, its format, and where it stands."""
 
     path: str
@@ -25,7 +25,8 @@ class Field:
     width: int
 
 
-def fields_of(text: str) -> tuple[list[Field], list[Fault]]:
+@lru_cache(maxsize=4096)
+def fields_of(text: str) -> tuple[tuple[Field, ...], tuple[Fault, ...]]:
     """The fields of ``text`` and what is wrong with them."""
     fields, faults = [], []
     for part in _PART.finditer(text):
@@ -42,7 +43,7 @@ def fields_of(text: str) -> tuple[list[Field], list[Fault]]:
             faults.append(Fault(message, part.start() + 2 + len(found[1]), len(spec)))
             continue
         fields.append(Field(found[1], spec, part.start() + 1, len(found[1])))
-    return fields, faults
+    return tuple(fields), tuple(faults)
 
 
 def render(text: Text, value: Callable[[str], object]) -> Text:

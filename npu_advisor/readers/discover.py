@@ -19,8 +19,6 @@ from npu_advisor.readers.info import rank_in_name, rank_of
 from npu_advisor.readers.msprof import OUTPUT as MSPROF_OUTPUT
 from npu_advisor.readers.msprof import PROF, MsprofFiles, device_info, msprof_below, msprof_files
 from npu_advisor.readers.notes import Notes, UnreadableFileError, some
-from npu_advisor.readers.sqlite_cluster import database_ranks
-from npu_advisor.readers.sqlite_file import is_database
 from npu_advisor.readers.trace_blocks import trace_form
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
@@ -141,7 +139,7 @@ def _cluster(folder: Path, files: Mapping[str, Path]) -> list[RankSource]:
     ranks, database, notes = cluster_ranks(roles), files.get(CLUSTER_DB), Notes()
     if database is not None and ranks and "cluster_step_trace" in roles:
         notes.say("duplicate_export_forms", "info", database.name)
-    elif database is not None and ((told := database_ranks(database)) or not ranks):
+    elif database is not None and ((told := _ranks_in(database)) or not ranks):
         # One that tells of no rank is read all the same, to say what is wrong with it.
         roles, form, ranks = {"cluster_db": database}, "db", told or [-1]
     if not ranks:
@@ -149,6 +147,12 @@ def _cluster(folder: Path, files: Mapping[str, Path]) -> list[RankSource]:
     notes.say("ledger_only", "warning", next(iter(roles.values())).name)
     sources = [RankSource(folder, folder, roles, form, rank) for rank in ranks]
     return [replace(source, remarks=tuple(notes)) for source in sources[:1]] + sources[1:]
+
+
+def _ranks_in(database: Path) -> list[int]:
+    from npu_advisor.readers.sqlite_cluster import database_ranks
+
+    return database_ranks(database)
 
 
 def _exported(home: Path, found: MsprofFiles) -> RankSource:
@@ -189,6 +193,8 @@ def _prefers_database(roles: Mapping[str, Path]) -> bool:
     """Whether the database says most: without a trace beside it, unless it is none and there is a table of kernels."""
     if "db" not in roles or "trace" in roles:
         return False
+    from npu_advisor.readers.sqlite_file import is_database
+
     return "kernel_details" not in roles or is_database(roles["db"])
 
 

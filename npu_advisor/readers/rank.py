@@ -27,13 +27,10 @@ from npu_advisor.readers.csvfile import CsvFile, joined
 from npu_advisor.readers.discover import RankSource, iter_files
 from npu_advisor.readers.info import read_info
 from npu_advisor.readers.kernels import comm_rows, device_tables, kernels_of_file, read_kernel_details
-from npu_advisor.readers.kineto import read_kineto
 from npu_advisor.readers.later import can_wait, register_later
 from npu_advisor.readers.msprof import put_iterations, read_iterations
 from npu_advisor.readers.notes import Notes, UnreadableFileError, some
 from npu_advisor.readers.numbers import Int
-from npu_advisor.readers.sqlite import read_database
-from npu_advisor.readers.sqlite_cluster import read_cluster_database
 from npu_advisor.readers.tables import READERS, read_frees
 from npu_advisor.readers.timeline import lose_strays
 from npu_advisor.readers.trace import KinetoTraceError, read_trace
@@ -137,6 +134,8 @@ class _Rank:
             read[path] = int(self.sizes.get(path, 0) * share)
             self._tell(sum(read.values()))
 
+        from npu_advisor.readers.sqlite import read_database
+
         content = read_database(self.source.files, info, self.notes, progress)
         self.columns.update(content.columns)
         self.absent.update(content.absent)
@@ -199,6 +198,8 @@ class _Rank:
         return trace
 
     def _kineto(self, info: ProfileInfo) -> ProfileInfo:
+        from npu_advisor.readers.kineto import read_kineto
+
         path, done = self.source.files["trace"], self.done
         try:
             trace = read_kineto(path, self.notes, lambda read: self._tell(done + read))
@@ -253,6 +254,8 @@ class _Rank:
             self.columns["comms"] = comms
 
     def _cluster_database(self, path: Path, rank: int) -> None:
+        from npu_advisor.readers.sqlite_cluster import read_cluster_database
+
         try:
             found = read_cluster_database(path, rank, self.notes)
         except UnreadableFileError as error:

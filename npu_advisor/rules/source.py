@@ -11,8 +11,9 @@ import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -36,8 +37,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """A stretch of a file's text, ``start`` to ``end`` as offsets into it."""
 
     file: str
@@ -220,10 +220,24 @@ def parse_document(text: str, file: str, path: Path) -> Document:
 
 def _composed(text: str) -> yaml.Node | None:
     """The nodes of ``text``, by libyaml where PyYAML was built with it; what it refuses the plain loader words."""
-    fast = getattr(yaml, "CSafeLoader", None)
+    fast = _fast_loader()
     if fast is not None:
         try:
             return yaml.compose(text, Loader=fast)
         except (yaml.YAMLError, UnicodeError):
             pass
     return yaml.compose(text, Loader=yaml.SafeLoader)
+
+
+@cache
+def _fast_loader() -> Any:
+    """libyaml without the search for a scalar's kind, which costs as much as all the rest: ``scalar`` knows it."""
+    base = getattr(yaml, "CSafeLoader", None)
+    if base is None:
+        return None
+    untold = {"resolve": lambda *_: "", "descend_resolver": _nothing, "ascend_resolver": _nothing}
+    return type("_Untold", (base,), untold)
+
+
+def _nothing(*_: object) -> None:
+    pass

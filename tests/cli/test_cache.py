@@ -17,7 +17,7 @@ def test_a_second_run_uses_it_until_it_is_cleared(tmp_path: Path, capsys: pytest
         said.append(capsys.readouterr().out)
     assert said[0] == said[1]
     assert main(["cache", "info", "--cache", kept]) == 0
-    assert "ranks kept: 1" in capsys.readouterr().out
+    assert "ranks kept: 1, reports: 1" in capsys.readouterr().out
     assert main(["cache", "clear", "--cache", kept]) == 0
     assert main(["cache", "info", "--cache", kept, "--lang", "zh"]) == 0
-    assert "rank 数：0" in capsys.readouterr().out
+    assert "rank 数：0，报告数：0" in capsys.readouterr().out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,11 @@ import pytest
 from making import op, write_csv, write_info, write_trace
 
 from npu_advisor import analyze
-from npu_advisor.base.errors import ConfigError
+from npu_advisor.base.shelf import REPORT
 from npu_advisor.model.profile import Profile
 from npu_advisor.readers import cached, locate, read_rank
-from npu_advisor.readers.cached import Cache, user_folder
+from npu_advisor.readers.cached import Cache
+from npu_advisor.readers.stored import save
 
 DEMO = Path(__file__).parents[2] / "fixtures" / "demo"
 
@@ -43,6 +45,8 @@ def test_the_same_report_from_kept_columns(tmp_path: Path, monkeypatch: pytest.M
     assert analyze(profile, cache=kept).model_dump_json() == plain
     assert len(_entries(kept)) == len(locate(profile))
     monkeypatch.setattr(cached, "read_rank", _never)
+    for entry in kept.glob(f"*{REPORT}"):
+        entry.unlink()
     again = analyze(profile, cache=kept)
     assert again.model_dump_json() == plain
     assert again.whatif("remove kernels where true").runs == analyze(profile).whatif("remove kernels where true").runs
@@ -71,7 +75,7 @@ def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
     assert list(cache.read_rank(locate(folder)[0]).ops["name"]) == ["a", "半"]
     _small(folder, "b")
     assert list(cache.read_rank(locate(folder)[0]).ops["name"]) == ["b", "半"]
-    assert cache.use().entries == 2
+    assert cache.shelf.use().columns == 2
 
 
 def test_what_changes_while_it_is_read_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +88,7 @@ def test_what_changes_while_it_is_read_is_not_kept(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(cached, "read_rank", read)
     cache.read_rank(locate(folder)[0])
-    assert cache.use().entries == 0
+    assert cache.shelf.use().columns == 0
 
 
 def test_another_version_of_the_reader_reads_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,35 +96,19 @@ def test_another_version_of_the_reader_reads_again(tmp_path: Path, monkeypatch: 
     cache.read_rank(locate(folder)[0])
     monkeypatch.setattr(cached, "_code", lambda: "another")
     cache.read_rank(locate(folder)[0])
-    assert cache.use().entries == 2
+    assert cache.shelf.use().columns == 2
 
 
 @pytest.mark.parametrize("damage", [b"", b"PK", b"not an archive"])
 def test_a_damaged_entry_is_replaced(tmp_path: Path, damage: bytes) -> None:
     folder, cache = _small(tmp_path / "p"), Cache(tmp_path / "kept")
     cache.read_rank(locate(folder)[0])
-    (entry,) = _entries(cache.folder)
+    (entry,) = _entries(cache.shelf.folder)
     whole = entry.read_bytes()
     for bad in (damage, whole[: len(whole) // 2], whole.replace(b"start_ns", b"start_no")):
         entry.write_bytes(bad)
         assert len(cache.read_rank(locate(folder)[0]).ops) == 2
         assert entry.stat().st_size == len(whole)
-
-
-def test_the_least_recently_used_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = Cache(tmp_path / "kept")
-    folders = [_small(tmp_path / name, name) for name in ("a", "b")]
-    for folder in folders:
-        cache.read_rank(locate(folder)[0])
-    for age, entry in enumerate(_entries(cache.folder)):
-        os.utime(entry, (age, age))
-    cache.read_rank(locate(folders[0])[0])
-    monkeypatch.setattr(cached, "LIMIT", cache.use().size + 100)
-    cache.read_rank(locate(_small(tmp_path / "c", "c"))[0])
-    monkeypatch.setattr(cached, "read_rank", _never)
-    for folder in (folders[0], tmp_path / "c"):
-        cache.read_rank(locate(folder)[0])
-    assert cache.use().entries == 2
 
 
 def test_many_runs_may_share_it(tmp_path: Path) -> None:
@@ -143,8 +131,8 @@ def test_texts_that_cannot_be_kept_are_read_again(tmp_path: Path) -> None:
     profile = read_rank(locate(folder)[0])
     names = profile.table("ops").with_columns(name=["\ud800", "x"])
     profile.put(names)
-    cache._keep("entry.npz", profile)
-    assert list(cache.folder.iterdir()) == []
+    cache.shelf.put("entry.npz", partial(save, profile))
+    assert list(cache.shelf.folder.iterdir()) == []
 
 
 def test_a_file_put_off_stays_put_off(tmp_path: Path) -> None:
@@ -157,15 +145,6 @@ def test_a_file_put_off_stays_put_off(tmp_path: Path) -> None:
         assert profile.op_details["host_total_us"].tolist() == [2]
 
 
-def test_clearing_leaves_nothing(tmp_path: Path) -> None:
-    folder, cache = _small(tmp_path / "p"), Cache(tmp_path / "kept")
-    cache.read_rank(locate(folder)[0])
-    (cache.folder / "left.part").touch()
-    (cache.folder / "mine.txt").touch()
-    assert cache.clear().entries == 1
-    assert [path.name for path in cache.folder.iterdir()] == ["mine.txt"]
-
-
 def test_progress_is_complete_at_once(tmp_path: Path) -> None:
     folder, cache = _small(tmp_path / "p"), Cache(tmp_path / "kept")
     source = locate(folder)[0]
@@ -175,13 +154,15 @@ def test_progress_is_complete_at_once(tmp_path: Path) -> None:
     assert told == [(source.size, source.size)]
 
 
-def test_the_folder_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(cached.sys, "platform", "linux")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert user_folder() == tmp_path / "npu-advisor" == Cache("auto").folder
-
-
-def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match="cache folder"):
-        Cache(tmp_path / "file" / "kept")
+def test_what_somebody_still_writes_is_not_kept(tmp_path: Path) -> None:
+    """A trace without an end says so only while its last change is young."""
+    folder, cache = _small(tmp_path / "p"), Cache(tmp_path / "kept")
+    trace = folder / "ASCEND_PROFILER_OUTPUT" / "trace_view.json"
+    trace = trace if trace.exists() else next(folder.rglob("trace_view.json"))
+    trace.write_text(trace.read_text().rstrip().rstrip("]"))
+    assert "still_written" in {remark.code for remark in cache.read_rank(locate(folder)[0]).diagnostics}
+    assert cache.shelf.use().columns == 0
+    old = trace.stat().st_mtime - 3600
+    os.utime(trace, (old, old))
+    assert "still_written" not in {remark.code for remark in cache.read_rank(locate(folder)[0]).diagnostics}
+    assert cache.shelf.use().columns == 1
