@@ -57,23 +57,38 @@ def hidden(
     found: list[list[Bystander]] = [[] for _ in replayer.profiles]
     spoken: list[list[tuple[int, int, int]]] = [[] for _ in replayer.profiles]
     step_us = float(np.mean([step.recorded for step in replayer.recorded])) / 1000.0
-    for (name, _), events in _longest_first(replayer.profiles):
-        events = [event for event in events if not _inside(replayer, event, spoken[event.position])]
-        if not events or any(_is_claimed(replayer, event, claimed[event.position]) for event in events):
-            continue
-        saved_us = replayer.price(merge(_removed(replayer, event) for event in events)) / 1000.0
-        lasts_us = [_us_per_step(replayer, event) for event in events]
-        if saved_us > min(MAX_SAVED * max(lasts_us), MAX_SAVED_OF_STEP * step_us):
-            continue
-        for event, us in zip(events, lasts_us, strict=True):
-            spoken[event.position] += _calls(replayer, event)
-            reason = _reason(replayer, event, paths[event.position], saved_us)
-            found[event.position].append(Bystander(name, event.frame, us, reason, event.table in DEVICE))
+
+    def unnamed(events: list[_Event]) -> list[_Event]:
+        return [event for event in events if not _inside(replayer, event, spoken[event.position])]
+
+    for groups in _longest_first(replayer.profiles):
+        tried = [(name, unnamed(events)) for name, events in groups]
+        tried = [
+            (name, events)
+            for name, events in tried
+            if events and not any(_is_claimed(replayer, event, claimed[event.position]) for event in events)
+        ]
+        prices = replayer.prices([[_removed(replayer, event) for event in events] for _, events in tried])
+        for (name, events), saved in zip(tried, prices, strict=True):
+            # One that was named just now may hold this one, on some ranks at least.
+            left = unnamed(events)
+            if not left:
+                continue
+            if len(left) < len(events):
+                saved = replayer.price(_removed(replayer, event) for event in left)
+            saved_us, lasts_us = saved / 1000.0, [_us_per_step(replayer, event) for event in left]
+            if saved_us > min(MAX_SAVED * max(lasts_us), MAX_SAVED_OF_STEP * step_us):
+                continue
+            for event, us in zip(left, lasts_us, strict=True):
+                spoken[event.position] += _calls(replayer, event)
+                reason = _reason(replayer, event, paths[event.position], saved_us)
+                found[event.position].append(Bystander(name, event.frame, us, reason, event.table in DEVICE))
     return [sorted(items, key=lambda item: -item.duration_us)[:limit] for items in found]
 
 
-def _longest_first(profiles: Sequence[Profile]) -> Iterator[tuple[Label, list[_Event]]]:
-    """Long events by label, on whichever ranks have them: those of the host first, as they hold what they launch."""
+def _longest_first(profiles: Sequence[Profile]) -> Iterator[list[tuple[str, list[_Event]]]]:
+    """Long events by name and line, on whichever ranks have them: those of the host first, as they hold what they
+    launch."""
     for tables in (HOST[:1], HOST[1:], DEVICE):
         groups: dict[Label, list[_Event]] = defaultdict(list)
         for position, profile in enumerate(profiles):
@@ -81,7 +96,8 @@ def _longest_first(profiles: Sequence[Profile]) -> Iterator[tuple[Label, list[_E
                 for label, event in _events(profile, position, table):
                     groups[label].append(event)
         weight = {label: _ns(profiles, events) for label, events in groups.items()}
-        yield from sorted(groups.items(), key=lambda item: -weight[item[0]])[:MOST_TRIED]
+        heaviest = sorted(groups.items(), key=lambda item: -weight[item[0]])[:MOST_TRIED]
+        yield [(name, events) for (name, _), events in heaviest]
 
 
 def _ns(profiles: Sequence[Profile], events: list[_Event]) -> int:

@@ -10,7 +10,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -97,11 +97,6 @@ class Run:
         """This run with ``done`` applied."""
         assert self.replayer is not None
         return replace(self, done=done, done_ns=self.replayer.price(done))
-
-    def saves_us(self, edits: Edit | Sequence[Edit]) -> float:
-        """What edits save together, in us per step."""
-        (saved,) = self.each_saves_us([[edits] if isinstance(edits, Edit) else edits])
-        return saved
 
     def each_saves_us(self, sets: Sequence[Sequence[Edit]]) -> list[float]:
         """What each set of edits saves, in us per step: in one go, as sets share most of the work."""
@@ -261,16 +256,19 @@ class _Entry:
     variants: list[Variants] = field(default_factory=list)
     edited: list[int] = field(default_factory=list)
 
-    def edit(self, which: str) -> Edit:
-        return merge(getattr(variants, which) for variants in self.variants)
-
-    def ends(self) -> list[str]:
-        """The ends of the range that are edits of their own."""
-        return [
-            which
+    @cached_property
+    def edits(self) -> Variants:
+        """The edits on all ranks together."""
+        low, expected, high = (merge(edits) for edits in zip(*self.variants, strict=True))
+        own = [
+            any(getattr(variants, which) is not variants.expected for variants in self.variants)
             for which in ("low", "high")
-            if any(getattr(variants, which) is not variants.expected for variants in self.variants)
         ]
+        return Variants(low if own[0] else expected, expected, high if own[1] else expected)
+
+    def ends(self) -> list[Edit]:
+        """The ends of the range that are edits of their own."""
+        return [edit for edit in (self.edits.low, self.edits.high) if edit is not self.edits.expected]
 
     def add(self, position: int, variants: Variants | None) -> bool:
         if variants is not None:
@@ -327,12 +325,13 @@ def _everywhere(entry: _Entry, replayer: Replayer) -> None:
 def _price(run: Run, entries: list[_Entry], found: Savings) -> None:
     replayer = run.replayer
     assert replayer is not None
-    expected = [entry.edit("expected") for entry in entries]
+    lows, expected, highs = ([getattr(entry.edits, which) for entry in entries] for which in Variants._fields)
     singles = [[edit] for edit in expected]
     others = [expected[:number] + expected[number + 1 :] for number in range(len(entries))]
-    ranges = [[[entry.edit(which)] for which in entry.ends()] for entry in entries]
-    figures = iter(run.each_saves_us([expected, *singles, *others, *itertools.chain(*ranges)]))
-    everything, *known = itertools.islice(figures, 1 + 2 * len(entries))
+    ranges = [[[edit] for edit in entry.ends()] for entry in entries]
+    figures = iter(run.each_saves_us([expected, lows, highs, *singles, *others, *itertools.chain(*ranges)]))
+    everything, *bounds = itertools.islice(figures, 3)
+    known = list(itertools.islice(figures, 2 * len(entries)))
     alone, parts = known[: len(entries)], []
     priced: dict[int, Saving] = {}
     for entry, us, without, range_ in zip(entries, alone, known[len(entries) :], ranges, strict=True):
@@ -356,13 +355,12 @@ def _price(run: Run, entries: list[_Entry], found: Savings) -> None:
                 assumes=joined(assumes(run, replayer), per_iteration(profile)),
             )
     after = _after(run, entries, alone, parts)
-    ends = [run.saves_us([entry.edit(which) for entry in entries]) for which in ("low", "high")]
     # All or nothing: beside bounds, a joint figure would count the same time twice.
     found.by_finding |= priced
     found.after |= after
     if entries:
         rounds = per_step(replayer.profiles[0])
-        joint = everything / rounds, min(everything, *ends) / rounds, max(everything, *ends) / rounds
+        joint = everything / rounds, min(everything, *bounds) / rounds, max(everything, *bounds) / rounds
         found.joint = joint if found.joint is None else max(found.joint, joint)
 
 
@@ -391,9 +389,7 @@ def _after(
     order = sorted(range(len(entries)), key=lambda number: -alone[number])
     hidden = [number for number in order if alone[number] < REAL_SHARE * step_us][:MOST_HIDDEN]
     before = {number: [other for other in order if other != number][:MOST_BEFORE] for number in hidden}
-    pairs = [
-        [entries[one].edit("expected") for one in (number, other)] for number in hidden for other in before[number]
-    ]
+    pairs = [[entries[one].edits.expected for one in (number, other)] for number in hidden for other in before[number]]
     both = iter(run.each_saves_us(pairs))
     found: dict[int, list[tuple[list[int], float]]] = {}
     for number in hidden:

@@ -121,9 +121,13 @@ def _priced(answer: EditedRun, results: Results, run: Run, touched: Sequence[_To
     assert run.replayer is not None
     every = [one.edit() for one in touched]
     taken = assumes(run, run.replayer)
-    alone = [[run.saves_us(one.edit(which)) for which in ("expected", "low", "high")] for one in touched]
-    joint = [run.saves_us([one.edit(which) for one in touched]) for which in ("expected", "low", "high")]
-    parts = [joint[0] - run.saves_us(every[:number] + every[number + 1 :]) for number in range(len(every))]
+    ends = [[one.edit(which) for one in touched] for which in ("low", "high")]
+    singles = [[edit] for column in zip(every, *ends, strict=True) for edit in column]
+    others = [every[:number] + every[number + 1 :] for number in range(len(every))]
+    figures = run.each_saves_us([every, *ends, *singles, *others])
+    joint, rest = figures[:3], figures[3:]
+    alone = [rest[3 * number : 3 * number + 3] for number in range(len(every))]
+    parts = [joint[0] - without for without in rest[3 * len(every) :]]
     after = run.with_done(merge(every))
     before = price(results, roots, [run]).findings
     low, high = min(joint), max(joint)

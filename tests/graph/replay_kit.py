@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from graph.build import arrow, profile
 
-from npu_advisor.graph.replay import Replayer
-from npu_advisor.graph.replay.arrays import DROPPED, KINDS
+from npu_advisor.graph.replay import Edit, Replayer
+from npu_advisor.graph.replay.arrays import DROPPED, KINDS, Net
+from npu_advisor.graph.replay.edits import Reweighing
 from npu_advisor.model.profile import Profile
 
 MAIN, QUEUE, CANN, STREAM, SECOND, HCCL, BACKWARD, MAIN_CALLS = range(8)
@@ -166,4 +167,15 @@ def without(replayer: Replayer, kind: int) -> Replayer:
     assert (w != replayer.calibrated.w).any(), f"no {KINDS[kind]} edge here"
     replayer.calibrated = replayer.calibrated._replace(w=w)
     replayer.end = int(replayer.solver.solve(w, replayer.calibrated.rec).max())
+    replayer.reweighing = Reweighing(replayer.graph.net, w)
     return replayer
+
+
+def weights(net: Net, w: np.ndarray, *edits: Edit) -> np.ndarray:
+    """All edge weights with edits applied."""
+    return Reweighing(net, w).of(edits, np.arange(len(w)))
+
+
+def times(replayer: Replayer) -> np.ndarray:
+    """When everything happens in the calibrated graph."""
+    return replayer.solver.solve(replayer.calibrated.w, replayer.calibrated.rec)

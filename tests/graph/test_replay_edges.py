@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from replay_kit import BACKWARD, HCCL, LATENCY, MAIN, SECOND, Run, named, saved, without
+from replay_kit import BACKWARD, HCCL, LATENCY, MAIN, SECOND, Run, named, saved, times, without
 from replay_scenarios import SCENARIOS
 
 from npu_advisor.graph.replay import Replayer
@@ -211,7 +211,7 @@ def test_no_kind_of_edge_is_left_out() -> None:
 def test_the_recording_is_given_back(case: str) -> None:
     replayer = CASES[case][0]()
     assert replayer.error == pytest.approx(0.0, abs=0.01)
-    assert np.array_equal(replayer.times, replayer.calibrated.rec)
+    assert np.array_equal(times(replayer), replayer.calibrated.rec)
 
 
 @pytest.mark.parametrize("case", CASES)

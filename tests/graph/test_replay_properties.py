@@ -7,11 +7,10 @@ from itertools import permutations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replay_kit import BACKWARD, MAIN, SECOND, STREAM, Run
+from replay_kit import BACKWARD, MAIN, SECOND, STREAM, Run, times, weights
 
 from npu_advisor.graph.replay import Edit, Replayer, merge
 from npu_advisor.graph.replay.arrays import DROPPED, TASK
-from npu_advisor.graph.replay.edits import weights
 
 FEW = settings(max_examples=40, deadline=None)
 LONG_AGO = -(2**62)
@@ -91,7 +90,7 @@ def test_the_solver_agrees_with_the_oracle(data: st.DataObject) -> None:
 @FEW
 @given(replayers())
 def test_removing_nothing_changes_nothing(made: Replayer) -> None:
-    assert np.array_equal(made.times, made.calibrated.rec)
+    assert np.array_equal(times(made), made.calibrated.rec)
     assert made.price([]) == made.price(Edit()) == 0
 
 
@@ -120,11 +119,11 @@ def test_edits_commute(data: st.DataObject) -> None:
 @given(replayers())
 def test_a_hidden_kernel_saves_nothing(made: Replayer) -> None:
     """Hidden: every way from it to the end has slack, by the longest ways followed backwards."""
-    net, w, times = made.graph.net, made.calibrated.w, made.times
-    ends = np.flatnonzero(times == times.max())
-    left = _longest_to(ends, len(times), net.src, net.dst, w)
+    net, w, at = made.graph.net, made.calibrated.w, times(made)
+    ends = np.flatnonzero(at == at.max())
+    left = _longest_to(ends, len(at), net.src, net.dst, w)
     for edge in np.flatnonzero(net.kind == TASK).tolist():
-        slack = times.max() - (times[net.src[edge]] + w[edge] + left[net.dst[edge]])
+        slack = at.max() - (at[net.src[edge]] + w[edge] + left[net.dst[edge]])
         gone = made.price(Edit(limit=(np.array([edge]), np.array([0]))))
         if slack > 0:
             assert gone == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from places import PROFILES, needs_profiles
+from replay_kit import times
 
 from npu_advisor import load_profile
 from npu_advisor.api import load_profiles
@@ -36,7 +37,7 @@ def test_a_step_replays_to_what_was_recorded(name: str) -> None:
     )
     assert replayer.error <= 0.01
     assert replayer.anchored_share <= 0.15
-    assert np.array_equal(replayer.times, replayer.calibrated.rec)
+    assert np.array_equal(times(replayer), replayer.calibrated.rec)
     assert np.quantile(shift, 0.9) < 500
 
 

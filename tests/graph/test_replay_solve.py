@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from replay_kit import weights
 
 from npu_advisor.graph.replay import Edit, merge, solve
 from npu_advisor.graph.replay.arrays import DROPPED, HOST, LONG_AGO, TASK, Into, Net
-from npu_advisor.graph.replay.edits import weights
+from npu_advisor.graph.replay.changes import Change
+from npu_advisor.graph.replay.edits import Reweighing
 from npu_advisor.graph.replay.order import CycleError, topological
 from npu_advisor.graph.replay.solve import Solver
 
@@ -104,6 +106,17 @@ def test_an_edit_agrees_with_the_oracle_and_never_lengthens(data: st.DataObject)
 
 
 @given(st.data())
+def test_only_edges_that_an_edit_touches_change_and_a_few_are_weighed_like_all(data: st.DataObject) -> None:
+    net = data.draw(nets())
+    parts = data.draw(st.lists(edits(net), max_size=3))
+    made = Reweighing(net, net.w)
+    touched, w = made.touched(parts), made.of(parts, np.arange(len(net.w)))
+    assert np.array_equal(np.delete(w, touched), np.delete(net.w, touched))
+    some = _ints(sorted(data.draw(st.sets(st.integers(0, len(net.w) - 1)))))
+    assert np.array_equal(made.of(parts, some), w[some])
+
+
+@given(st.data())
 def test_edits_commute(data: st.DataObject) -> None:
     net = data.draw(nets())
     parts = data.draw(st.lists(edits(net), max_size=4))
@@ -132,22 +145,74 @@ def test_a_cycle_is_refused() -> None:
         Solver(_ints([0, 0]), _ints([0, 1]), _ints([1, 0]))
 
 
-def test_columns_of_weights_agree_with_a_plain_pass_over_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lanes that wait for each other, some edges dropped, times of a day, three columns at a time."""
-    monkeypatch.setattr(solve, "AT_ONCE", 3 * 900)
-    rng = np.random.default_rng(5)
+def _plain(rec: np.ndarray, src: np.ndarray, dst: np.ndarray, w: np.ndarray) -> list[int]:
+    """Every node's time by one plain pass over nodes whose causes have lower numbers."""
+    times: list[int] = rec.tolist()
+    for node in range(len(times)):
+        into = np.flatnonzero((dst == node) & (w > DROPPED // 2)).tolist()
+        times[node] = max((times[src[edge]] + int(w[edge]) for edge in into), default=times[node])
+    return times
+
+
+def _lanes(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Four lanes that wait for each other, at times of a day: recorded times, edges, how gladly each is chained."""
     src = np.concatenate((np.arange(396), rng.integers(0, 380, 504)))
     dst = np.concatenate((np.arange(4, 400), src[396:] + 1 + rng.integers(0, 20, 504)))
-    rec = np.sort(rng.integers(0, 86_400 * 10**9, 400))
-    rank = np.repeat((0, 1), (396, 504))
-    columns = [np.where(rng.random(900) < share, DROPPED, rng.integers(-5, 10**10, 900)) for share in (0, 0.1, 0.5, 1)]
-    into = [np.flatnonzero(dst == node).tolist() for node in range(400)]
-    for w, times in zip(columns, Solver(rec, src, dst, rank).solutions(columns), strict=True):
-        plain: list[int] = rec.tolist()
-        for node, edges in enumerate(into):
-            held = [plain[src[edge]] + int(w[edge]) for edge in edges if w[edge] != DROPPED]
-            plain[node] = max(held, default=plain[node])
-        assert times.tolist() == plain
+    return np.sort(rng.integers(0, 86_400 * 10**9, 400)), src, dst, np.repeat((0, 1), (396, 504))
+
+
+def _some(rng: np.random.Generator, edges: int, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """A share of the edges with other weights, a few of them dropped or long ago."""
+    chosen = np.flatnonzero(rng.random(edges) < share)
+    w = rng.integers(-5, 10**10, len(chosen))
+    w[rng.random(len(chosen)) < 0.2] = DROPPED
+    w[rng.random(len(chosen)) < 0.05] = LONG_AGO
+    return chosen, w
+
+
+@pytest.mark.parametrize("nodes", [1, 7, 64, 1000])
+def test_changes_of_weights_agree_with_a_plain_pass_over_the_nodes(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of any size, three sets at a time, on top of each other or not."""
+    monkeypatch.setattr(solve, "NODES", nodes)
+    monkeypatch.setattr(solve, "SETS", 3)
+    rng = np.random.default_rng(5)
+    rec, src, dst, rank = _lanes(rng)
+    w = np.where(rng.random(900) < 0.1, DROPPED, rng.integers(-5, 10**10, 900))
+    made, changes, whole = Solver(rec, src, dst, rank), [], []
+    for on, share in ((-1, 0.0), (-1, 0.3), (1, 0.1), (-1, 1.0), (1, 0.0), (3, 0.05), (0, 0.01)):
+        edge, value = _some(rng, 900, share)
+        changes.append(Change(edge, value, on))
+        whole.append((w if on < 0 else whole[on]).copy())
+        whole[-1][edge] = value
+    assert made.solve(w).tolist() == _plain(rec, src, dst, w)
+    assert made.ends(w, changes) == [max(0, *_plain(rec, src, dst, one)) for one in whole]
+    bound = [np.where(one == LONG_AGO, DROPPED, one) for one in whole]
+    assert [made.solve(one).tolist() for one in bound] == [_plain(rec, src, dst, one) for one in bound]
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_solver_is_extended(back: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By edges that agree with its order, or that ask for another one; what was laid out before is not lost on it."""
+    monkeypatch.setattr(solve, "NODES", 50)
+    rng = np.random.default_rng(6)
+    rec, src, dst, rank = _lanes(rng)
+    w = rng.integers(0, 10**10, 900)
+    made = Solver(rec, src, dst, rank)
+    before = made.solve(w).tolist()
+    more = _ints([10, 200, 30]), _ints([390, 399, 31])
+    if back:
+        # Recorded in another order than the one in which they now happen.
+        rec = rec.copy()
+        rec[[30, 31]] = rec[[31, 30]]
+        made = Solver(rec, src[src != 30], dst[src != 30], rank[src != 30])
+        src, dst, w = src[src != 30], dst[src != 30], w[src != 30]
+        before = made.solve(w).tolist()
+    wider = made.extended(*more, 1)
+    longer = np.append(w, _ints([5, DROPPED, 10**12]))
+    assert wider.solve(longer).tolist() == _plain(rec, np.append(src, more[0]), np.append(dst, more[1]), longer)
+    assert wider.solve(np.append(w, np.full(3, DROPPED))).tolist() == before == made.solve(w).tolist()
+    with pytest.raises(CycleError):
+        wider.extended(_ints([390]), _ints([10]), 1)
 
 
 def test_edges_that_lead_back_in_time_are_ordered_by_cause() -> None:

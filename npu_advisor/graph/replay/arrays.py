@@ -40,7 +40,8 @@ _ALONG = (TASK, STREAM, HOST, CALL, LANE, SYNC_FREE, QUEUE)
 CHAIN_RANK = np.array([_ALONG.index(kind) if kind in _ALONG else len(_ALONG) for kind in range(len(KINDS))])
 
 
-Labels = npt.NDArray[np.signedinteger[Any]]
+# Numbers of nodes and edges, and what labels them, are kept narrow.
+Numbers = npt.NDArray[np.signedinteger[Any]]
 _ON_NO_LANE = -2
 
 
@@ -52,12 +53,12 @@ class Net(NamedTuple):
     """
 
     rec: Ints
-    rank: Labels
+    rank: Numbers
     src: Ints
     dst: Ints
     w: Ints
-    kind: Labels
-    lane: Labels
+    kind: Numbers
+    lane: Numbers
 
     def spans(self, edges: Ints) -> tuple[Ints, Ints]:
         """The recorded times ``[low, high)`` that edges span."""

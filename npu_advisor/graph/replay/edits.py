@@ -7,16 +7,16 @@ replaces.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints, Mask, covered, distinct, subtract, union
+from npu_advisor.base.intervals import Ints, Mask, Spans, covered, distinct, subtract, union
 from npu_advisor.graph.replay.arrays import DROPPED, EVENT, LANE, LONG_AGO, SYNC, WAIT, Net
 from npu_advisor.graph.replay.build import Graph
 from npu_advisor.graph.replay.gates import Calibrated
-from npu_advisor.graph.replay.index import Index
+from npu_advisor.graph.replay.index import Index, ranges
 
 _NONE = np.zeros(0, dtype=np.int64)
 Pairs = tuple[Ints, Ints]
@@ -58,25 +58,65 @@ def merge(edits: Iterable[Edit]) -> Edit:
     )
 
 
-def weights(net: Net, w: Ints, edit: Edit) -> Ints:
-    """Edge weights ``w`` with an edit applied."""
-    out = w.copy()
-    edge, value = edit.assign
-    if len(edge):
+class Reweighing:
+    """Edge weights ``w`` of a net with edits applied, for as few edges as are asked for."""
+
+    def __init__(self, net: Net, w: Ints) -> None:
+        self._net, self._w = net, w
+        self._spot = np.full(len(w), -1, dtype=np.int32)
+        self._lanes: dict[int, tuple[Ints, Ints, Ints]] = {}
+
+    def touched(self, edits: Iterable[Edit]) -> Ints:
+        """The edges that edits may change, in order; not those that they add."""
+        parts = [_NONE]
+        for edit in edits:
+            parts += [edit.assign[0], edit.limit[0], edit.drop]
+            lane, low, high = edit.cut
+            for one in np.unique(lane).tolist():
+                mine = lane == one
+                parts.append(self._between(one, union(low[mine], high[mine])))
+        return distinct(np.concatenate(parts))
+
+    def _between(self, lane: int, spans: Spans) -> Ints:
+        """The edges of a lane that reach into one of ``spans``."""
+        if lane not in self._lanes:
+            rows = np.flatnonzero(self._net.lane == lane)
+            low, high = self._net.spans(rows)
+            order = np.argsort(low, kind="stable")
+            self._lanes[lane] = rows[order], low[order], np.maximum.accumulate(high[order])
+        rows, low, high = self._lanes[lane]
+        return rows[ranges(np.searchsorted(high, spans.start, side="right"), np.searchsorted(low, spans.end))]
+
+    def of(self, edits: Sequence[Edit], edges: Ints) -> Ints:
+        """The weights of some edges (each once) with edits applied."""
+        self._spot[edges] = np.arange(len(edges))
+        out = self._w[edges]
         smallest = np.full(len(out), np.iinfo(np.int64).max)
-        np.minimum.at(smallest, edge, value)
-        chosen = np.unique(edge)
-        out[chosen] = smallest[chosen]
-    lane, low, high = edit.cut
-    for one in np.unique(lane):
-        mine = lane == one
-        rows = np.flatnonzero(net.lane == one)
-        gone = covered(*net.spans(rows), union(low[mine], high[mine]))
-        out[rows] = np.where(gone > 0, np.maximum(out[rows] - gone, 0), out[rows])
-    edge, value = edit.limit
-    np.minimum.at(out, edge, value)
-    out[edit.drop] = DROPPED
-    return out
+        for edge, value in (edit.assign for edit in edits):
+            self._at_most(smallest, edge, value)
+        assigned = smallest < np.iinfo(np.int64).max
+        out[assigned] = smallest[assigned]
+        self._cut(out, edges, merge(edits).cut)
+        for edge, value in (edit.limit for edit in edits):
+            self._at_most(out, edge, value)
+        for edit in edits:
+            at = self._spot[edit.drop]
+            out[at[at >= 0]] = DROPPED
+        self._spot[edges] = -1
+        return out
+
+    def _at_most(self, out: Ints, edge: Ints, value: Ints) -> None:
+        at = self._spot[edge]
+        known = at >= 0
+        np.minimum.at(out, at[known], value[known])
+
+    def _cut(self, out: Ints, edges: Ints, cut: tuple[Ints, Ints, Ints]) -> None:
+        lane, low, high = cut
+        own = self._net.lane[edges]
+        for one in np.unique(lane):
+            mine, rows = lane == one, np.flatnonzero(own == one)
+            gone = covered(*self._net.spans(edges[rows]), union(low[mine], high[mine]))
+            out[rows] = np.where(gone > 0, np.maximum(out[rows] - gone, 0), out[rows])
 
 
 class Editor:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import NamedTuple
 
 import numpy as np
 
@@ -62,30 +63,38 @@ def _between_ranks(at: Context, rows: Ints) -> Mask:
     return found
 
 
+class _Bundle(NamedTuple):
+    """Collectives of one step (in issue order), the kernels of the backward pass before them, and how many buckets they
+    merge into, which take ``merged`` ns of the ``moving`` ns that all of them move data."""
+
+    tasks: Ints
+    before: Ints
+    kept: int
+    merged: int
+    moving: int
+
+
 def overlap(at: Context, rows: Ints) -> Variants:
     """Collectives run behind the backward pass, merged into buckets. Low: merging saves none of their time; high: one
     bucket is enough and costs nothing."""
     tasks = at.tasks.of("comms", rows)
+    tasks = tasks[np.argsort(at.tasks.issue[tasks], kind="stable")]
     step = at.profile.table("comms")["step"][at.tasks.row[tasks]]
-    low, expected, high = [], [], []
-    for number in np.unique(step).tolist():
-        mine = tasks[step == number]
-        mine = mine[np.argsort(at.tasks.issue[mine], kind="stable")]
-        kept, merged = _merged(at, mine)
-        low.append(_moved(at, mine, kept, int(_moving(at, mine).sum())))
-        expected.append(_moved(at, mine, kept, merged))
-        high.append(_moved(at, mine, 1, 0))
-    return Variants(merge(low), merge(expected), merge(high))
+    costs = _Costs(at)
+    bundles = [_bundle(at, tasks[step == number], costs) for number in np.unique(step).tolist()]
+    low = [one._replace(merged=one.moving) for one in bundles]
+    high = [one._replace(kept=1, merged=0) for one in bundles]
+    return Variants(*(_moved(at, some) for some in (low, bundles, high)))
 
 
-def _merged(at: Context, tasks: Ints) -> tuple[int, int]:
-    """How many buckets collectives merge into, and the ns that all of them take."""
+def _bundle(at: Context, tasks: Ints, costs: _Costs) -> _Bundle:
     moving, size = _moving(at, tasks), _payload(at, tasks)
-    total = int(moving.sum())
+    total, before = int(moving.sum()), _backward(at, tasks)
     if not np.isfinite(size).all() or not size.sum():
-        return len(tasks), total
+        return _Bundle(tasks, before, len(tasks), total, total)
     kept = min(len(tasks), max(1, math.ceil(float(size.sum()) / BUCKET)))
-    return kept, int(np.maximum(total - (len(tasks) - kept) * _latency(at, tasks, moving, size), 0))
+    merged = max(total - (len(tasks) - kept) * costs.latency(tasks, moving, size), 0)
+    return _Bundle(tasks, before, kept, int(merged), total)
 
 
 def _payload(at: Context, tasks: Ints) -> Floats:
@@ -96,38 +105,58 @@ def _payload(at: Context, tasks: Ints) -> Floats:
     return found
 
 
-def _latency(at: Context, tasks: Ints, moving: Ints, size: Floats) -> float:
-    """What one of these collectives costs whatever its size, in ns."""
-    kinds = at.profile.table("comms")["type"]
-    alike = np.flatnonzero(at.tasks.table == SOURCES.index("comms"))
-    alike = alike[np.isin(kinds.codes[at.tasks.row[alike]], kinds.codes[at.tasks.row[tasks]])]
-    sizes, times = _payload(at, alike), _moving(at, alike)
-    known = np.isfinite(sizes) & (sizes > 0)
-    sizes, times = sizes[known], times[known]
-    if len(sizes) and sizes.max() >= SPREAD * sizes.min():
+class _Costs:
+    """What collectives cost whatever their size."""
+
+    def __init__(self, at: Context) -> None:
+        self._at = at
+        self._all = np.flatnonzero(at.tasks.table == SOURCES.index("comms"))
+        self._fits: dict[tuple[int, ...], float | None] = {}
+
+    def latency(self, tasks: Ints, moving: Ints, size: Floats) -> float:
+        """The latency of these collectives in ns, by the sizes of all of their kind, else by their own."""
+        kinds = tuple(np.unique(self._kind(tasks)).tolist())
+        if kinds not in self._fits:
+            self._fits[kinds] = self._fit(kinds)
+        fitted = self._fits[kinds]
+        return float(np.median(moving * HALF / (HALF + size))) if fitted is None else fitted
+
+    def _kind(self, tasks: Ints) -> Ints:
+        found: Ints = self._at.profile.table("comms")["type"].codes[self._at.tasks.row[tasks]]
+        return found
+
+    def _fit(self, kinds: tuple[int, ...]) -> float | None:
+        """The latency of collectives of some kinds in ns, None where their sizes do not tell."""
+        alike = self._all[np.isin(self._kind(self._all), kinds)]
+        sizes, times = _payload(self._at, alike), _moving(self._at, alike)
+        known = np.isfinite(sizes) & (sizes > 0)
+        sizes, times = sizes[known], times[known]
+        if not len(sizes) or sizes.max() < SPREAD * sizes.min():
+            return None
         each, which = np.unique(sizes, return_inverse=True)
         usual = np.array([np.median(times[which.ravel() == number]) for number in range(len(each))])
         slope, latency = np.polyfit(each, usual, 1)
-        if slope >= 0:
-            return float(np.clip(latency, 0.0, usual.min()))
-    return float(np.median(moving * HALF / (HALF + size)))
+        return float(np.clip(latency, 0.0, usual.min())) if slope >= 0 else None
 
 
-def _moved(at: Context, tasks: Ints, kept: int, total: int) -> Edit:
-    """Keep the last ``kept`` collectives with ``total`` ns between them, each released by its share of the backward.
+def _moved(at: Context, bundles: list[_Bundle]) -> Edit:
+    """Of each bundle the last ``kept`` collectives stay with ``merged`` ns between them, each released by its share of
+    the backward.
 
     What orders their stream against the compute stream moves with them: they wait for their share of the backward
     instead, and only what waits for those that are kept still waits.
     """
     device = at.rank.device
-    last, gone = tasks[len(tasks) - kept :], tasks[: len(tasks) - kept]
-    each = np.full(kept, total // kept, dtype=np.int64)
+    last = _joined([one.tasks[len(one.tasks) - one.kept :] for one in bundles])
+    gone = _joined([one.tasks[: len(one.tasks) - one.kept] for one in bundles])
+    each = _joined([np.full(one.kept, one.merged // one.kept, dtype=np.int64) for one in bundles])
     ahead, behind = _events(at, last)
     parts = [at.edit.replace(last, each), at.edit.free_start(last), at.edit.release(np.concatenate((ahead, behind)))]
-    before = _backward(at, tasks)
-    if len(before):
-        release = before[(np.arange(1, kept + 1) * len(before) + kept - 1) // kept - 1]
-        parts.append(Edit(add=(device.task_end[release], device.task_start[last], np.zeros(kept, dtype=np.int64))))
+    for one in bundles:
+        if len(one.before):
+            share = (np.arange(1, one.kept + 1) * len(one.before) + one.kept - 1) // one.kept - 1
+            held = device.task_start[one.tasks[len(one.tasks) - one.kept :]]
+            parts.append(Edit(add=(device.task_end[one.before[share]], held, np.zeros(one.kept, dtype=np.int64))))
     if len(gone):
         ops = np.setdiff1d(at.units_of(at.tasks.op[gone]), at.units_of(at.tasks.op[last]))
         ahead, behind = (np.setdiff1d(own, np.concatenate((ahead, behind))) for own in _events(at, gone))
@@ -135,6 +164,10 @@ def _moved(at: Context, tasks: Ints, kept: int, total: int) -> Edit:
         parts += [at.edit.release(ahead), at.edit.unheard(behind)]
         parts += [at.edit.remove_tasks(own, moved=True), at.edit.remove_ops(ops, moved=True)]
     return merge(parts)
+
+
+def _joined(parts: list[Ints]) -> Ints:
+    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
 
 def _events(at: Context, tasks: Ints) -> tuple[Ints, Ints]:

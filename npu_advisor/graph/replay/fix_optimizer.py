@@ -7,11 +7,15 @@ it once.  Flat and fused at once would be one such kernel in all.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import numpy as np
 
 from npu_advisor.base.intervals import Floats, Ints
 from npu_advisor.graph.replay.context import Context, Variants
 from npu_advisor.graph.replay.edits import Edit, merge
+from npu_advisor.graph.replay.index import Index
 from npu_advisor.graph.replay.tasks import KERNEL
 
 # Tensors beside parameter and gradient that each parameter has; two (as Adam) for those not named here.
@@ -20,39 +24,47 @@ _STATES = {"SGD": 1, "RMSprop": 1, "RMSpropTF": 1}
 _USUAL_PASSES = 15
 
 
+class _Update(NamedTuple):
+    """The units below an optimizer step that launch kernels, in time order; these; each kernel's unit (position)."""
+
+    row: int
+    units: Ints
+    tasks: Ints
+    owner: Ints
+
+
 def fuse(at: Context, rows: Ints, *, per_parameter: bool = False) -> Variants:
     """The update below each row in its fused form. Low: one op for each kind of op, with the kernels' full time; high:
     one op that reads and writes every tensor once."""
     low, expected, high = [], [], []
-    for row in rows.tolist():
-        units, tasks, owner = _parts(at, row)
-        if not len(units):
-            continue
-        work, once = _work(at, tasks), _once(at, row, units, tasks)
-        names = at.ops["name"].codes[units]
+    for update in _updates(at, rows):
+        work, once = _work(at, update.tasks), _once(at, update)
+        names = at.ops["name"].codes[update.units]
         kept = np.sort(np.unique(names, return_index=True)[1])
-        full = float(at.edit.transit(tasks).sum())
-        low.append(_carried(at, units, tasks, owner, kept, full / len(kept)))
+        full = float(at.edit.transit(update.tasks).sum())
+        low.append((update, kept, full / len(kept)))
         if per_parameter:
-            kept = _parameters(names)
-            expected.append(_carried(at, units, tasks, owner, kept, work * once / len(kept) + at.floor))
+            each = _parameters(names)
+            expected.append((update, each, work * once / len(each) + at.floor))
         else:
-            expected.append(_carried(at, units, tasks, owner, kept, work / len(kept) + at.floor))
-        high.append(_carried(at, units, tasks, owner, kept[:1], work * once + at.floor))
-    return Variants(merge(low), merge(expected), merge(high))
+            expected.append((update, kept, work / len(kept) + at.floor))
+        high.append((update, kept[:1], work * once + at.floor))
+    return Variants(*(_carried(at, carried) for carried in (low, expected, high)))
 
 
-def _parts(at: Context, row: int) -> tuple[Ints, Ints, Ints]:
-    """The units below an op that launch kernels, in time order; the kernels; each kernel's unit (position)."""
+def _updates(at: Context, rows: Ints) -> Iterator[_Update]:
+    """The update below each of ``rows`` that has one."""
     tasks, pre = at.tasks, at.ops["pre"]
-    mine = np.flatnonzero((tasks.kind == KERNEL) & (tasks.op >= 0))
-    number = pre[tasks.op[mine]]
-    mine = mine[(number > pre[row]) & (number <= at.ops["last"][row])]
-    unit, owner = np.unique(at.units(tasks.op[mine]), return_inverse=True)
-    order = np.argsort(at.ops["start_ns"][unit], kind="stable")
-    place = np.empty(len(unit), dtype=np.int64)
-    place[order] = np.arange(len(unit))
-    return unit[order], mine, place[owner.ravel()]
+    kernels = np.flatnonzero((tasks.kind == KERNEL) & (tasks.op >= 0))
+    below = Index(pre[tasks.op[kernels]])
+    for row in rows.tolist():
+        mine = kernels[below.between(pre[[row]] + 1, at.ops["last"][[row]] + 1)]
+        unit, owner = np.unique(at.units(tasks.op[mine]), return_inverse=True)
+        order = np.argsort(at.ops["start_ns"][unit], kind="stable")
+        place = np.empty(len(unit), dtype=np.int64)
+        place[order] = np.arange(len(unit))
+        if len(unit):
+            yield _Update(row, unit[order], mine, place[owner.ravel()])
 
 
 def _work(at: Context, tasks: Ints) -> float:
@@ -64,20 +76,20 @@ def _work(at: Context, tasks: Ints) -> float:
     return float(np.minimum(np.maximum(took - at.floor, least), took).sum())
 
 
-def _once(at: Context, row: int, units: Ints, tasks: Ints) -> float:
+def _once(at: Context, update: _Update) -> float:
     """Which part of the traffic is left when every tensor of a parameter is read once and written once.
 
     Parameter and gradient are read, the parameter is written, and each state is both.
     """
-    optimizer = str(at.ops["name"].categories[at.ops["name"].codes[row]]).partition("#")[2].partition(".")[0]
+    optimizer = str(at.ops["name"].categories[at.ops["name"].codes[update.row]]).partition("#")[2].partition(".")[0]
     passes = 3 + 2 * _STATES.get(optimizer, 2)
-    names = at.ops["name"].codes[units]
-    rows = at.tasks.row[tasks]
+    names = at.ops["name"].codes[update.units]
+    rows = at.tasks.row[update.tasks]
     moved, written = at.traffic.moved[rows], at.traffic.written[rows]
     known = np.isfinite(moved) & (moved > 0)
     if not known.any():
         return passes / max(_USUAL_PASSES, passes)
-    parameters = float(written[known].sum()) * len(_parameters(names)) / len(units)
+    parameters = float(written[known].sum()) * len(_parameters(names)) / len(names)
     return min(passes * parameters / float(moved[known].sum()), 1.0)
 
 
@@ -89,15 +101,19 @@ def _parameters(names: Ints) -> Ints:
     return np.flatnonzero(which.ravel() == chosen) if len(kinds) else np.zeros(0, dtype=np.int64)
 
 
-def _carried(at: Context, units: Ints, tasks: Ints, owner: Ints, kept: Ints, ns: float) -> Edit:
-    """Only the ``kept`` units stay, with one kernel of ``ns`` each."""
-    lead = np.array([tasks[np.argmax(owner == unit)] for unit in kept.tolist()], dtype=np.int64)
-    others = np.setdiff1d(tasks[np.isin(owner, kept)], lead)
-    gone = np.delete(units, kept)
+def _carried(at: Context, updates: list[tuple[_Update, Ints, float]]) -> Edit:
+    """Of each update only some units (positions) stay, with one kernel of so many ns each."""
+    lead, ns, others, gone = ([np.zeros(0, dtype=np.int64)] for _ in range(4))
+    for update, kept, each in updates:
+        first = update.tasks[np.unique(update.owner, return_index=True)[1][kept]]
+        lead.append(first)
+        ns.append(np.full(len(first), int(each), dtype=np.int64))
+        others.append(np.setdiff1d(update.tasks[np.isin(update.owner, kept)], first))
+        gone.append(np.delete(update.units, kept))
     return merge(
         [
-            at.edit.replace(lead, np.full(len(lead), int(ns), dtype=np.int64)),
-            at.edit.remove_tasks(others),
-            at.edit.remove_ops(gone) if len(gone) else Edit(),
+            at.edit.replace(np.concatenate(lead), np.concatenate(ns)),
+            at.edit.remove_tasks(np.concatenate(others)),
+            at.edit.remove_ops(np.concatenate(gone)),
         ]
     )

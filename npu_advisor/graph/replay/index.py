@@ -22,8 +22,12 @@ class Index:
 
     def between(self, low: Ints, high: Ints) -> Ints:
         """The rows with a key in one of the disjoint ``[low, high)``, in order."""
-        first, last = np.searchsorted(self._keys, low), np.searchsorted(self._keys, high)
-        count = last - first
-        spot = np.repeat(first - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
-        rows: Ints = np.sort(self._rows[spot])
+        rows: Ints = np.sort(self._rows[ranges(np.searchsorted(self._keys, low), np.searchsorted(self._keys, high))])
         return rows
+
+
+def ranges(first: Ints, end: Ints) -> Ints:
+    """The numbers of each ``range(first, end)``, one after the other; an end before its first gives none."""
+    count = np.maximum(end - first, 0)
+    found: Ints = np.repeat(first - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
+    return found

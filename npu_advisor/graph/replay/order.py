@@ -7,6 +7,7 @@ import heapq
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, union
+from npu_advisor.graph.replay.arrays import Numbers
 
 
 class CycleError(ValueError):
@@ -17,7 +18,7 @@ class CycleError(ValueError):
         self.nodes = nodes
 
 
-def topological(rec: Ints, src: Ints, dst: Ints) -> Ints:
+def topological(rec: Numbers, src: Numbers, dst: Numbers) -> Ints:
     """The nodes so that every edge leads forward, earliest recorded first where that is free. CycleError if none is.
 
     Causes come before effects in time too, all but a few: only the stretches between the ends of an edge that leads
@@ -38,14 +39,14 @@ def topological(rec: Ints, src: Ints, dst: Ints) -> Ints:
     return order
 
 
-def places(order: Ints) -> Ints:
+def places(order: Numbers) -> Ints:
     """The position of every node in ``order``."""
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
     return place
 
 
-def _kahn(place: Ints, nodes: Ints, src: Ints, dst: Ints) -> Ints:
+def _kahn(place: Ints, nodes: Ints, src: Numbers, dst: Numbers) -> Ints:
     """Places of ``nodes`` in topological order, the first place first among those that are free."""
     after: dict[int, list[int]] = {}
     waiting = dict.fromkeys(place[nodes].tolist(), 0)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints, Mask, covered, subtract, union
+from npu_advisor.base.intervals import Ints, covered, distinct, subtract, union
 from npu_advisor.graph.replay.arrays import CHAIN_RANK, DEPTH, DROPPED
 from npu_advisor.graph.replay.build import Graph, build
-from npu_advisor.graph.replay.edits import Edit, Editor, merge, weights
+from npu_advisor.graph.replay.changes import Change
+from npu_advisor.graph.replay.edits import Edit, Editor, Pairs, Reweighing, merge
 from npu_advisor.graph.replay.fixes import Fixer
 from npu_advisor.graph.replay.gates import anchored, anchors, calibrate, step_errors
 from npu_advisor.graph.replay.order import CycleError
@@ -19,7 +20,6 @@ from npu_advisor.graph.replay.tasks import KERNEL
 from npu_advisor.model.profile import Profile
 
 _NONE = np.zeros(0, dtype=np.int64)
-Added = tuple[Ints, Ints, Ints]
 
 
 class StepReplay(NamedTuple):
@@ -45,8 +45,11 @@ class Replayer:
         self.solver = Solver(net.rec, net.src, net.dst, CHAIN_RANK[net.kind])
         self.strict: Ints = self.solver.solve(net.w)
         self.calibrated = calibrate(self.graph)
-        self.times: Ints = self.solver.solve(self.calibrated.w, self.calibrated.rec)
-        self.end = int(self.times.max(initial=0))
+        # Calibrated, the graph gives back its recording.
+        self.end = int(self.calibrated.rec.max(initial=0))
+        self.reweighing = Reweighing(net, self.calibrated.w)
+        # The solver with the edges that edits added last, between these pairs of nodes.
+        self._wider, self._pairs = self.solver, _NONE
         self.count = max((len(profile.table("steps")) for profile in self.profiles), default=0) or 1
         self._held = anchors(self.graph, self.calibrated)
         self.recorded = self._recorded()
@@ -87,64 +90,64 @@ class Replayer:
         return saved
 
     def prices(self, sets: Sequence[Sequence[Edit]]) -> list[float]:
-        """What each set of edits saves together, in ns per step; in one go, as sets share most of the work."""
-        ends = self._ends([(edits, self._added(edits)) for edits in sets])
-        return [(self.end - end) / self.count for end in ends]
+        """What each set of edits saves together, in ns per step; in one go, as sets share most of the work.
 
-    def _ends(self, sets: Sequence[tuple[Sequence[Edit], Added]]) -> list[int]:
+        Sets that are much like the first one cost least.
+        """
+        return [(self.end - end) / self.count for end in self._ends([self._complete(edits) for edits in sets])]
+
+    def _complete(self, edits: Sequence[Edit]) -> list[Edit]:
+        """With what becomes of full queues when some of their entries go."""
+        if not self._limits:
+            return list(edits)
+        gone = np.zeros(len(self.graph.net.rec), dtype=bool)
+        for edit in edits:
+            gone[edit.gone] = True
+        changed = [limit for limit in self._limits if gone[limit.done].any()]
+        return [*edits, *(Edit(drop=limit.edges, add=limit.without(gone)) for limit in changed)]
+
+    def _ends(self, sets: Sequence[list[Edit]]) -> list[int]:
         """When everything is over with each set. Edges that one of them adds are there for all, dropped."""
-        net = self.graph.net
-        src, dst, w = (np.concatenate([_NONE, *(new[column] for _, new in sets)]) for column in range(3))
-        pairs, which = np.unique(src * len(net.rec) + dst, return_inverse=True)
+        size = len(self.graph.net.rec)
+        added = [merge(edits).add for edits in sets]
+        pairs = [src * size + dst for src, dst, _ in added]
         try:
-            solver = self._extended(*np.divmod(pairs, max(len(net.rec), 1))) if len(pairs) else self.solver
+            self._extend(np.unique(np.concatenate([_NONE, *pairs])))
         except CycleError:
             if len(sets) == 1:
                 raise
             return [end for edits in sets for end in self._ends([edits])]
-        bounds = np.cumsum([0, *(len(new[0]) for _, new in sets)]).tolist()
-        for edits, _ in sets:
-            for edit in edits:
-                solver.may_drop(edit.drop)
-        solver.may_drop(np.arange(len(net.src), len(net.src) + len(pairs)))
-
-        def columns() -> Iterator[Ints]:
-            for number, (edits, _) in enumerate(sets):
-                mine = slice(bounds[number], bounds[number + 1])
-                more = np.full(len(pairs), DROPPED)
-                np.maximum.at(more, which[mine], w[mine])
-                yield np.concatenate((self._weights(edits), more))
-
-        return solver.ends(columns(), self.calibrated.rec)
-
-    def _extended(self, src: Ints, dst: Ints) -> Solver:
-        net = self.graph.net
-        kind = np.concatenate((net.kind, np.full(len(src), DEPTH)))
-        return Solver(net.rec, np.concatenate((net.src, src)), np.concatenate((net.dst, dst)), CHAIN_RANK[kind])
-
-    def _added(self, edits: Sequence[Edit]) -> Added:
-        """The edges that edits add: their own, and a queue's when its entries change."""
-        gone = self._gone(edits)
-        added = [
-            (_NONE, _NONE, _NONE),
-            *(edit.add for edit in edits),
-            *(limit.without(gone) for limit in self._limits if gone[limit.done].any()),
+        first = len(self.graph.net.src)
+        more = [
+            _largest(first + np.searchsorted(self._pairs, own), w) for own, (_, _, w) in zip(pairs, added, strict=True)
         ]
-        src, dst, w = (np.concatenate(column) for column in zip(*added, strict=True))
-        return src, dst, w
+        plain = np.append(self.calibrated.w, np.full(len(self._pairs), DROPPED))
+        return self._wider.ends(plain, self._changes(sets, more), self.calibrated.rec)
 
-    def _weights(self, edits: Sequence[Edit]) -> Ints:
-        w, gone = weights(self.graph.net, self.calibrated.w, merge(edits)), self._gone(edits)
-        for limit in self._limits:
-            if gone[limit.done].any():
-                w[limit.edges] = DROPPED
-        return w
+    def _extend(self, pairs: Ints) -> None:
+        """See to it that there is an edge between each of ``pairs`` of nodes (numbered src * nodes + dst)."""
+        if not np.isin(pairs, self._pairs, assume_unique=True).all():
+            src, dst = np.divmod(pairs, len(self.graph.net.rec))
+            self._wider = self.solver.extended(src, dst, CHAIN_RANK[DEPTH])
+            self._pairs = pairs
 
-    def _gone(self, edits: Sequence[Edit]) -> Mask:
-        gone = np.zeros(len(self.graph.net.rec), dtype=bool)
-        for edit in edits:
-            gone[edit.gone] = True
-        return gone
+    def _changes(self, sets: Sequence[list[Edit]], added: list[Pairs]) -> list[Change]:
+        """The weights that each set of edits, with its ``added`` edges, changes: on top of the first set's where that
+        is less."""
+        touched = {id(edit): self.reweighing.touched([edit]) for edits in sets for edit in edits}
+        found: list[Change] = []
+        for edits, (edge, w) in zip(sets, added, strict=True):
+            own = {id(edit) for edit in edits}
+            other, on = own ^ {id(edit) for edit in sets[0]}, 0
+            if not found or sum(len(touched[one]) for one in other) >= sum(len(touched[one]) for one in own):
+                other, on = own, -1
+            else:
+                lost = np.setdiff1d(added[0][0], edge, assume_unique=True)
+                edge, w = np.append(edge, lost), np.append(w, np.full(len(lost), DROPPED))
+            edges = distinct(np.concatenate([_NONE, *(touched[one] for one in other)]))
+            values = self.reweighing.of(edits, edges)
+            found.append(Change(np.append(edges, edge), np.append(values, w), on))
+        return found
 
     def _recorded(self) -> list[StepReplay]:
         found = []
@@ -170,3 +173,10 @@ class Replayer:
         return {
             rank.profile.rank: moved[rank.device.task_start[rank.tasks.kind == KERNEL]] for rank in self.graph.ranks
         }
+
+
+def _largest(edges: Ints, w: Ints) -> Pairs:
+    """Each of ``edges`` once, in order, with the largest of its weights."""
+    order = np.lexsort((w, edges))
+    last = np.append(edges[order][1:] != edges[order][:-1], True)[: len(order)]
+    return edges[order][last], w[order][last]

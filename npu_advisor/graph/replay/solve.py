@@ -1,39 +1,26 @@
-"""The least solution of the constraints, for many columns of edge weights at once.
+"""The least solution of the constraints, for many sets of edge weights at once.
 
 ``t[n]`` is the largest ``t[src] + w`` over the edges into n; a node without any keeps its recorded time.  Along a
-chain of nodes that is ``cumsum(w) + maximum.accumulate(release - cumsum(w))``, so a pass takes a few numpy calls per
-level (:mod:`npu_advisor.graph.replay.lanes`), whatever the number of nodes in it and of columns.
+chain of nodes that is ``cumsum(w) + maximum.accumulate(release - cumsum(w))``, so a block of the graph takes a few
+numpy calls per level (:mod:`npu_advisor.graph.replay.lanes`), whatever the number of nodes in it and of sets.  Of the
+blocks that are done only the times that later ones need are kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, Mask
-from npu_advisor.graph.replay.arrays import DROPPED, LONG_AGO
-from npu_advisor.graph.replay.lanes import Chains, Levels, chains_of, levels_of, stable
+from npu_advisor.graph.replay.arrays import Numbers
+from npu_advisor.graph.replay.changes import Change, Runs, Sets, drops
+from npu_advisor.graph.replay.lanes import Block, Inner, lay_out, stable
 from npu_advisor.graph.replay.order import places, topological
 
-# Weights (edges times columns) that are worked on at once: 8 MB an array, but no fewer columns than repay a pass.
-AT_ONCE, FEWEST = 1 << 20, 3
-
-
-class _Layout(NamedTuple):
-    """Chains and levels of the nodes and of the origin, node number ``len(rec)`` at time 0.
-
-    ``loose`` are nodes that may lose all their edges: an edge from the origin, numbered behind all others, then holds
-    them at their recorded time. ``source`` and ``target`` are positions in ``chains.order`` by such an edge.
-    """
-
-    chains: Chains
-    levels: Levels
-    loose: Ints
-    source: Ints
-    target: Ints
+_NONE = np.zeros(0, dtype=np.int64)
+# Nodes of a block, and sets of weights that are worked on at once: a few MB an array.
+NODES, SETS = 1 << 14, 128
 
 
 class Solver:
@@ -42,117 +29,130 @@ class Solver:
     ``rank`` orders the edges by how gladly they are taken as part of a chain; it changes the speed only.
     """
 
-    def __init__(self, rec: Ints, src: Ints, dst: Ints, rank: Ints | None = None) -> None:
+    def __init__(self, rec: Ints, src: Numbers, dst: Numbers, rank: Numbers | None = None) -> None:
         self._rec, self._src, self._dst = rec, src, dst
-        self._place = places(topological(rec, src, dst))
-        self._preferred = np.arange(len(src)) if rank is None else stable(rank)
-        self._into = np.bincount(dst, minlength=len(rec))
+        self._rank = np.zeros(len(src), dtype=np.int8) if rank is None else rank.astype(np.int8)
         self._optional: Mask = np.zeros(len(src), dtype=bool)
-        self._layout: _Layout | None = None
+        self._widest = 1 << 40
+        self._ordered(topological(rec, src, dst))
+
+    def _ordered(self, order: Numbers) -> None:
+        """Cut ``order``, that of causes, into blocks."""
+        self._order, self._place = order.astype(np.int32), places(order).astype(np.int32)
+        self._bounds = np.append(np.arange(0, len(order), NODES), len(order))
+        self._blocks: list[Block | None] = [None] * (len(self._bounds) - 1)
+        self._linked()
+
+    def _linked(self) -> None:
+        """Sort the edges by the block that they lead into."""
+        block = self._place // NODES
+        self._into = stable(self._place[self._dst]).astype(np.int32)
+        self._edge_bounds = np.searchsorted(self._place[self._dst[self._into]], self._bounds)
+        # The last block that needs the time of each node.
+        self._last = block.copy()
+        far = np.flatnonzero(block[self._src] != block[self._dst])
+        np.maximum.at(self._last, self._src[far], block[self._dst[far]])
+
+    def extended(self, src: Ints, dst: Ints, rank: int) -> Solver:
+        """A solver with more edges, numbered from the last one on, that weights may drop. CycleError if there is no
+        solution with them."""
+        made = Solver.__new__(Solver)
+        made.__dict__.update(self.__dict__)
+        made._src, made._dst = (np.concatenate(pair) for pair in ((self._src, src), (self._dst, dst)))
+        made._rank = np.append(self._rank, np.full(len(src), rank, dtype=np.int8))
+        made._optional = np.append(self._optional, np.ones(len(src), dtype=bool))
+        if (self._place[src] < self._place[dst]).all():
+            made._blocks = self._blocks.copy()
+            for number in np.unique(self._place[dst] // NODES).tolist():
+                made._blocks[number] = None
+            made._linked()
+        else:
+            made._ordered(topological(self._place, made._src, made._dst))
+        return made
 
     def may_drop(self, edges: Ints) -> None:
-        """Say in advance which edges some column of weights drops: that spares a new layout later."""
-        if not self._optional[edges].all():
-            self._optional[edges] = True
-            self._layout = None
+        """Say in advance which edges some set of weights drops."""
+        new = edges[~self._optional[edges]]
+        self._optional[new] = True
+        touched = self._place[self._dst[new]] // NODES
+        # Other edges may go without a trace: those that are part of no chain, into a node that has more than them.
+        for number in np.unique(touched).tolist():
+            block = self._blocks[number]
+            if block is None:
+                continue
+            mine = new[touched == number]
+            if np.isin(mine, block.along).any() or self._loosens(number, mine):
+                self._blocks[number] = None
+
+    def _loosens(self, number: int, edges: Ints) -> bool:
+        """Whether some node that ``edges`` lead to has only edges left that may be dropped."""
+        low, high = self._edge_bounds[number : number + 2]
+        solid = self._dst[self._into[low:high]][~self._optional[self._into[low:high]]]
+        return not np.isin(self._dst[edges], solid).all()
 
     def solve(self, w: Ints, rec: Ints | None = None) -> Ints:
         """Times of all nodes for edge weights ``w``; ``rec`` replaces the times of nodes without incoming edges."""
-        (times,) = self.solutions([w], rec)
+        times = np.empty(len(self._rec), dtype=np.int64)
+        for block, runs, table in self._timed(w, [Change(_NONE, _NONE)], self._rec if rec is None else rec):
+            times[block.nodes] = table[block.row, 0] + runs.run[0, :-1]
         return times
 
-    def solutions(self, columns: Iterable[Ints], rec: Ints | None = None) -> Iterator[Ints]:
-        """As ``solve``, for each of ``columns`` of weights."""
-        for order, found in self._along_chains(columns, rec):
-            times = np.empty(len(order), dtype=np.int64)
-            times[order] = found
-            yield times[:-1]
+    def ends(self, w: Ints, changes: Sequence[Change], rec: Ints | None = None) -> list[int]:
+        """The latest time of any node, for each of ``changes`` to the weights ``w``."""
+        found: list[int] = []
+        for first in range(0, len(changes), SETS):
+            some = changes[first : first + SETS]
+            own = range(first, first + len(some))
+            extra = sorted({one.on for one in some} - {-1, *own})
+            spot = {-1: -1} | {number: at for at, number in enumerate((*own, *extra))}
+            mine = [one._replace(on=spot[one.on]) for one in (*some, *(changes[number] for number in extra))]
+            latest = np.zeros(len(mine), dtype=np.int64)
+            for block, runs, table in self._timed(w, mine, self._rec if rec is None else rec):
+                at = runs.peaks
+                times = table[block.row[at]] + runs.at(at)
+                np.maximum(latest, times.max(axis=0), out=latest)
+            found += latest[: len(some)].tolist()
+        return found
 
-    def ends(self, columns: Iterable[Ints], rec: Ints | None = None) -> list[int]:
-        """The latest time of any node, for each of ``columns`` of weights."""
-        return [int(found.max()) for _, found in self._along_chains(columns, rec)]
+    def _timed(self, w: Ints, changes: Sequence[Change], rec: Ints) -> Iterator[tuple[Block, Runs, Ints]]:
+        """Block by block the ways along its chains, and the times of its keys by row and set of weights less these."""
+        self.may_drop(np.concatenate([np.flatnonzero(drops(w)), *(one.edge[drops(one.w)] for one in changes)]))
+        sets = Sets(w, changes, rec, self._place[self._dst] // NODES)
+        spot = np.empty(len(w), dtype=np.int32)
+        alive, times = np.zeros(0, dtype=np.int32), np.zeros((0, len(changes)), dtype=np.int64)
+        where = np.empty(len(rec), dtype=np.int32)
+        for number in range(len(self._blocks)):
+            block = self._laid_out(number, sets.far)
+            where[alive] = np.arange(len(alive))
+            runs, weight = sets.of_block(number, block, spot)
+            table = np.zeros((len(block.lift), len(changes)), dtype=np.int64)
+            table[1 : 1 + len(block.imports)] = times[where[block.imports]]
+            _pass(block, table, weight)
+            table -= sets.far * block.lift[:, np.newaxis].astype(np.int64)
+            yield block, runs, table
+            kept, needed = self._last[alive] > number, np.flatnonzero(self._last[block.nodes] > number)
+            alive = np.concatenate((alive[kept], block.nodes[needed]))
+            times = np.concatenate((times[kept], table[block.row[needed]] + runs.at(needed)))
 
-    def _along_chains(self, columns: Iterable[Ints], rec: Ints | None) -> Iterator[tuple[Ints, Ints]]:
-        """Nodes (the origin too) and their times, for each of ``columns``."""
-        some = iter(columns)
-        while chunk := list(islice(some, max(FEWEST, AT_ONCE // max(len(self._src), 1)))):
-            yield from self._chunk(chunk, self._rec if rec is None else rec)
-
-    def _chunk(self, columns: list[Ints], rec: Ints) -> Iterator[tuple[Ints, Ints]]:
-        dropped = [np.flatnonzero(w <= DROPPED // 2) for w in columns]
-        faded = [np.flatnonzero((w <= LONG_AGO) & (w > DROPPED // 2)) for w in columns]
-        # Longer than any path: what a source gives that never binds need not lie further back.
-        reach = 1 + int(np.abs(rec).max(initial=0))
-        reach += max(_total(w, np.concatenate(unbound)) for w, *unbound in zip(columns, dropped, faded, strict=True))
-        # Further than any two times, or sums along chains, can lie apart.
-        far = 4 * reach * (1 + max(map(len, faded)))
-        chains, levels, loose, source, target = self._laid_out(dropped, far)
-        apart = far * (levels.stretch[levels.target] - levels.stretch[levels.source])
-        crossing = np.flatnonzero(levels.edge >= 0)
-        edge = levels.edge[crossing]
-        source, target = source[edge], target[edge]
-        first = np.flatnonzero(chains.edge < 0)
-        along, reduced = [], np.repeat(apart[:, np.newaxis], len(columns), axis=1)
-        for column, gone in enumerate(dropped):
-            weight = np.concatenate((columns[column], self._held(gone, loose, rec, far)))
-            columns[column] = gone
-            weight[faded[column]] = -reach
-            weight[gone] = -far
-            run = weight[chains.edge]
-            run[first] = 0
-            run = run.cumsum()
-            along.append(run)
-            reduced[crossing, column] += weight[edge] + run[source] - run[target]
-        times = _pass(levels, reduced)
-        order = places(levels.keys)
-        for column, run in enumerate(along):
-            key = times[order, column] - far * levels.stretch[order]
-            run += key[chains.of]
-            yield chains.order, run
-
-    def _held(self, gone: Ints, loose: Ints, rec: Ints, far: int) -> Ints:
-        """Weights of the edges from the origin: they hold the nodes that no other edge does."""
-        left = self._into - np.bincount(self._dst[gone], minlength=len(rec))
-        return np.where(left[loose] == 0, rec[loose], -far)
-
-    def _laid_out(self, dropped: list[Ints], far: int) -> _Layout:
-        """The layout in which none of the ``dropped`` edges is part of a chain."""
-        for gone in dropped:
-            self.may_drop(gone)
-        layout = self._layout
-        if layout is None or int(layout.levels.stretch.max()) * far >> 61:
-            layout = self._layout = self._lay_out(max(1, (1 << 60) // far))
-        return layout
-
-    def _lay_out(self, widest: int) -> _Layout:
-        size, solid = len(self._rec), np.flatnonzero(~self._optional)
-        loose = np.flatnonzero(np.bincount(self._dst[solid], minlength=size) == 0)
-        src = np.concatenate((self._src, np.full(len(loose), size)))
-        dst = np.concatenate((self._dst, loose))
-        place = np.append(self._place + 1, 0)
-        chains = chains_of(place, src, dst, self._preferred[~self._optional[self._preferred]])
-        levels = levels_of(place, src, dst, chains, widest)
-        spot = places(chains.order)
-        return _Layout(chains, levels, loose, spot[src], spot[dst])
+    def _laid_out(self, number: int, far: int) -> Block:
+        block = self._blocks[number]
+        if block is None or int(block.lift.max(initial=0)) * far >> 61:
+            self._widest = min(self._widest, max(1, (1 << 60) // far))
+            low, high = self._bounds[number : number + 2].tolist()
+            edge = self._into[slice(*self._edge_bounds[number : number + 2])]
+            src, dst = (self._place[end[edge]].astype(np.int64) - low for end in (self._src, self._dst))
+            inner = Inner(edge, src, dst, self._rank[edge], self._optional[edge])
+            block = self._blocks[number] = lay_out(self._order, low, high, inner, self._widest)
+        return block
 
 
-def _total(w: Ints, gone: Ints) -> int:
-    """The sum of all weights but the dropped ones, without their signs."""
-    size = np.abs(w)
-    size[gone] = 0
-    return int(size.sum())
-
-
-def _pass(levels: Levels, weight: Ints) -> Ints:
-    """The largest source plus weight into every key, or its predecessor on the stretch if that is larger."""
-    times = np.zeros((len(levels.keys), weight.shape[1]), dtype=np.int64)
-    first = np.searchsorted(levels.target, np.arange(len(levels.keys)))
-    nodes, edges = levels.node_bounds, levels.edge_bounds
-    for number in range(1, len(nodes) - 1):
-        low, high, one, end = nodes[number], nodes[number + 1], edges[number], edges[number + 1]
-        reached = times.take(levels.source[one:end], axis=0)
+def _pass(block: Block, table: Ints, weight: Ints) -> None:
+    """Fill in, level by level, the largest source plus weight into every key, or its predecessor on the stretch if
+    that is larger."""
+    base = 1 + len(block.imports)
+    for low, high, one, end in block.levels:
+        reached = table.take(block.source[one:end], axis=0)
         reached += weight[one:end]
         if end - one > high - low:
-            reached = np.maximum.reduceat(reached, first[low:high] - one, axis=0)
-        np.maximum.accumulate(reached, axis=0, out=times[low:high])
-    return times
+            reached = np.maximum.reduceat(reached, block.first[low - base : high - base], axis=0)
+        np.maximum.accumulate(reached, axis=0, out=table[low:high])

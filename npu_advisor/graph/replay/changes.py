@@ -1,0 +1,159 @@
+"""Sets of edge weights that differ from each other in some edges, and what they make of one block of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from npu_advisor.base.intervals import Ints, Mask
+from npu_advisor.graph.replay.arrays import DROPPED, LONG_AGO, Numbers
+from npu_advisor.graph.replay.lanes import HOLD, Block, stable
+
+
+class Change(NamedTuple):
+    """Other weights ``w`` of some edges, on top of those of the change at position ``on``, which is itself on top of
+    none (-1: of the plain weights)."""
+
+    edge: Numbers
+    w: Ints
+    on: int = -1
+
+
+class Runs(NamedTuple):
+    """Sums of weights along the chains of a block, up to each of its nodes (and 0 behind the last one).
+
+    ``run`` has a row for the plain weights and one for each set that has others there; ``of`` is the row of each set.
+    ``peaks`` are the positions of nodes that may be later than the next one of their chain.
+    """
+
+    run: Ints
+    of: Ints
+    peaks: Ints
+
+    def at(self, positions: Numbers) -> Ints:
+        """The sums up to some nodes, by node and set."""
+        return self.run[:, positions].T[:, self.of]
+
+
+class _Changed(NamedTuple):
+    """What changes in a block: edges, the set that each belongs to, the new weights, which of the sets are on others
+    (they come last)."""
+
+    edge: Numbers
+    set: Numbers
+    w: Ints
+    upper: Mask
+
+    def where(self, chosen: Mask | slice) -> _Changed:
+        return _Changed(self.edge[chosen], self.set[chosen], self.w[chosen], self.upper[chosen])
+
+
+class Sets:
+    """Plain weights and ``changes`` to them, each a set of weights; ``block`` is that of each edge."""
+
+    def __init__(self, w: Ints, changes: Sequence[Change], rec: Ints, block: Numbers) -> None:
+        self._plain, self._rec = w, rec
+        on = np.array([one.on for one in changes], dtype=np.int64)
+        self._on, self._upper = on, np.flatnonzero(on >= 0)
+        size = [_total(one.w) for one in changes]
+        size = [own + (size[one.on] if one.on >= 0 else 0) for own, one in zip(size, changes, strict=True)]
+        # Longer than any path: what a source gives that never binds need not lie further back.
+        self._reach = 1 + int(np.abs(rec).max(initial=0)) + _total(w) + max(size, default=0)
+        faded = [int(fades(one.w).sum()) for one in changes]
+        # Further than any two times, or sums along chains, can lie apart.
+        self.far = 4 * self._reach * (1 + int(fades(w).sum()) + 2 * max(faded, default=0))
+        edge = np.concatenate([one.edge for one in changes]).astype(np.int32)
+        number = np.repeat(np.arange(len(changes), dtype=np.int32), [len(one.edge) for one in changes])
+        order = stable(2 * block[edge] + (on >= 0)[number])
+        edge, number = edge[order], number[order]
+        value = self._bounded(np.concatenate([one.w for one in changes])[order])
+        self._changed, self._block = _Changed(edge, number, value, (on >= 0)[number]), block[edge]
+
+    def _bounded(self, w: Ints) -> Ints:
+        return np.where(drops(w), -self.far, np.where(fades(w), -self._reach, w))
+
+    def of_block(self, number: int, block: Block, spot: Numbers) -> tuple[Runs, Ints]:
+        """The sums along chains, and what every edge into a key adds to the time of its source less such sums, by edge
+        and set. ``spot`` is scratch space, a number for each edge of the graph."""
+        low, high = np.searchsorted(self._block, (number, number + 1))
+        changed = self._changed.where(slice(low, high))
+        crossing = np.flatnonzero(block.edge >= 0)
+        chained = np.flatnonzero(block.along >= 0)
+        spot[block.along[chained]] = chained
+        spot[block.edge[crossing]] = ~crossing
+        at = spot[changed.edge]
+        runs = self._runs(block, changed.where(at >= 0), at[at >= 0])
+        weight = np.zeros(len(block.edge), dtype=np.int64)
+        weight[crossing] = self._bounded(self._plain[block.edge[crossing]])
+        found = np.repeat(weight[:, np.newaxis], len(self._on), axis=1)
+        self._put(found, ~at[at < 0], changed.where(at < 0))
+        if len(block.loose):
+            held = np.flatnonzero(block.edge <= HOLD)
+            found[held] = self._held(block, changed)[HOLD - block.edge[held]]
+        run = runs.run[:, block.leaves] - runs.run[:, block.enters]
+        run += self.far * block.apart.astype(np.int64)
+        found += run.T[:, runs.of]
+        return runs, found
+
+    def _put(self, out: Ints, at: Ints, changed: _Changed) -> None:
+        """Enter by row and set what changes; sets on others begin with what those have."""
+        lower = ~changed.upper
+        out[at[lower], changed.set[lower]] = changed.w[lower]
+        out[:, self._upper] = out[:, self._on[self._upper]]
+        out[at[changed.upper], changed.set[changed.upper]] = changed.w[changed.upper]
+
+    def _runs(self, block: Block, changed: _Changed, at: Ints) -> Runs:
+        """The sums along chains; ``at`` are the positions of what changes there."""
+        size = len(block.nodes)
+        begins = block.along < 0
+        weight = np.zeros(size, dtype=np.int64)
+        weight[~begins] = self._bounded(self._plain[block.along[~begins]])
+        active = np.zeros(len(self._on), dtype=bool)
+        active[changed.set] = True
+        active[self._upper] |= active[self._on[self._upper]]
+        mine = np.flatnonzero(active)
+        run = np.empty((1 + len(mine), size + 1), dtype=np.int64)
+        run[:, :-1] = weight
+        of = np.zeros(len(active), dtype=np.int64)
+        of[mine] = np.arange(1, 1 + len(mine))
+        lower = ~changed.upper
+        run[of[changed.set[lower]], at[lower]] = changed.w[lower]
+        upper = self._upper[active[self._upper]]
+        run[of[upper]] = run[of[self._on[upper]]]
+        run[of[changed.set[changed.upper]], at[changed.upper]] = changed.w[changed.upper]
+        falls = begins | (weight < 0)
+        falls[at[changed.w < 0]] = True
+        np.cumsum(run[:, :-1], axis=1, out=run[:, :-1])
+        run[:, -1] = 0
+        return Runs(run, of, np.append(np.flatnonzero(falls)[1:] - 1, size - 1))
+
+    def _held(self, block: Block, changed: _Changed) -> Ints:
+        """By loose node and set the weight of the edge from the origin: it holds a node that no other edge does."""
+        edge, node = block.bonds
+        order = np.argsort(edge)
+        edge, node = edge[order], node[order]
+        kept = np.repeat(1 - drops(self._plain[edge])[:, np.newaxis], len(self._on), axis=1)
+        spot = np.searchsorted(edge, changed.edge)
+        mine = np.append(edge, -1)[spot] == changed.edge
+        alive = changed.where(mine)
+        self._put(kept, spot[mine], alive._replace(w=(alive.w > -self.far).astype(np.int64)))
+        left = np.zeros((len(block.loose), len(self._on)), dtype=np.int64)
+        np.add.at(left, node, kept)
+        return np.where(left == 0, self._rec[block.loose][:, np.newaxis], -self.far)
+
+
+def drops(w: Ints) -> Mask:
+    """Which edges have no weight at all."""
+    return w <= DROPPED // 2
+
+
+def fades(w: Ints) -> Mask:
+    """Which edges never bind."""
+    return (w <= LONG_AGO) & ~drops(w)
+
+
+def _total(w: Ints) -> int:
+    """The sum of all weights but those that bind nothing, without their signs."""
+    return int(np.abs(w[w > LONG_AGO]).sum())
