@@ -47,6 +47,7 @@ HTML: dict[str, tuple[str, str]] = {
     "html.tab.operator": ("Operator", "算子"),
     "html.tab.memory": ("Memory", "内存"),
     "html.tab.distributed": ("Distributed", "分布式"),
+    "html.tab.diff": ("Diff", "对比"),
     "html.filter": ("Filter", "筛选"),
     "html.keys": (
         "Ctrl+scroll or W S zooms, drag or A D pans, 0 resets, N P steps through kernels",
@@ -57,6 +58,11 @@ HTML: dict[str, tuple[str, str]] = {
         "The timeline needs JavaScript; its facts are in the tables.",
         "时间线需要 JavaScript，数据见各表格。",
     ),
+    "html.too_old": (
+        "The timeline needs a browser of 2023 or later; its facts are in the tables.",
+        "时间线需要 2023 年及以后的浏览器，数据见各表格。",
+    ),
+    "html.pick_one": ("Click a mark for its details.", "点击任一标记查看详情。"),
     "html.show_all": ("Show all {n}", "显示全部 {n} 行"),
     "html.rows_of": ("{n} of {total} rows", "共 {total} 行，显示 {n} 行"),
     "html.rest_in": ("the rest is in {file}", "其余见 {file}"),
@@ -94,6 +100,11 @@ HTML: dict[str, tuple[str, str]] = {
         "Rank {rank} waits {us} of a step for rank {peer} alone.",
         "{rank} 号卡在一步中有 {us} 只在等待 {peer} 号卡。",
     ),
+    "html.answer.diff": (
+        "What changed since, or what another device does instead: name the other profile, and the answer is a page "
+        "of its own. The profile of before comes first.",
+        "与之前相比有何变化，或与另一种设备有何不同：指定另一个 profile，结果为单独的页面。之前的 profile 在前。",
+    ),
     "html.peak": (
         "Peak of allocated memory: {size}, {time} after the start.",
         "已分配内存峰值：{size}，位于起点之后 {time}。",
@@ -125,6 +136,7 @@ HTML: dict[str, tuple[str, str]] = {
     "html.family.vector": ("vector kernels", "向量 kernel"),
     "html.family.layout": ("layout and copies", "格式与拷贝"),
     "html.family.fill": ("fill", "填充"),
+    "html.table.lines": ("What each line of your code costs per step", "每行代码的单步代价"),
     "html.table.kernel_type": ("By type and core", "按类型与核"),
     "html.table.kernel_line": ("By line of your code", "按代码行"),
     "html.table.kernel_core": ("By core", "按核"),
@@ -160,6 +172,10 @@ HTML: dict[str, tuple[str, str]] = {
     "col.aic_mte2_ratio": ("AIC mte2", "AIC mte2"),
     "col.aiv_vec_ratio": ("AIV vec", "AIV vec"),
     "col.aiv_mte2_ratio": ("AIV mte2", "AIV mte2"),
+    "col.code": ("code", "代码"),
+    "col.device_us": ("computing", "计算"),
+    "col.step_share": ("of the step", "占单步"),
+    "col.kernels": ("kernels", "kernel 数"),
     "col.source": ("line", "代码行"),
     "col.name": ("name", "名称"),
     "col.dur_us": ("duration", "时长"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from npu_advisor.base.frame import split_stack
@@ -20,6 +20,9 @@ _LIBRARY = re.compile(r"^.*[/\\](?=(?:site|dist)-packages[/\\])")
 SHOWN_ROWS = 12
 # Longer texts may wrap.
 _SHORT_CHARS = 28
+ABSENT = "–"
+# More than any clock tells apart.
+_EXACT_DIGITS = 9
 NUMBERS = ("us", "bytes", "count", "share", "percent", "gbs", "id")
 # Which column the bar behind the first cell shows.
 _BARS = ("share", "total_us", "host_self_us", "size_bytes", "elapse_us", "dur_us", "peak_bytes", "bytes")
@@ -37,8 +40,8 @@ class Head:
 
 @dataclass(frozen=True)
 class Field:
-    """One cell: its text; of a number the exact value (empty: none); of a line the full place, of a call stack the
-    frames."""
+    """One cell: its text; of a number the exact value (empty: it is the text, or there is none); of a line the full
+    place, of a call stack the frames. ``tone`` is better, worse or noise."""
 
     text: str
     exact: str = ""
@@ -46,6 +49,8 @@ class Field:
     line: bool = False
     long: bool = False
     frames: str = ""
+    both: Text | None = None
+    tone: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,9 +67,14 @@ class Grid:
 
 
 def grids(report: Report, views: Views | None) -> dict[str, Grid]:
-    """Every table of the views, and the ledger of all ranks and steps, by name."""
+    """Every table of the views, what each line costs, and the ledger of all ranks and steps, by name."""
     tables = list(views.tables.values()) if views else []
-    return {table.name: grid(table) for table in [*tables, _steps(report)] if table.rows}
+    made = {table.name: grid(table) for table in [*tables, _steps(report)] if table.rows}
+    if report.lines:
+        # Whatever a line does counts, as it does for the order.
+        weights = [cost.device_us_per_step + cost.communication_us_per_step for cost in report.lines]
+        made["lines"] = replace(grid(_lines(report)), bars=_bars(weights[:MAX_LINES]))
+    return made
 
 
 def grid(table: TableView) -> Grid:
@@ -76,12 +86,27 @@ def grid(table: TableView) -> Grid:
     return Grid(
         name=table.name,
         heads=[column.head("descending" if column.column.key == order else "none") for column in columns],
-        rows=[list(fields) for fields in zip(*(column.fields() for column in columns), strict=True)],
+        rows=[list(fields) for fields in zip(*(_told_once(column.fields()) for column in columns), strict=True)],
         bars=_bars(table.values(weight)) if weight else [],
         total=table.total,
         shown=SHOWN_ROWS,
         file=table.file,
     )
+
+
+def _told_once(cells: list[Field]) -> list[Field]:
+    """Full places only at the first of equal short ones, unless these stand for several: the script tells the rest."""
+    places: dict[str, list[str]] = {}
+    for cell in cells:
+        if cell.hint and cell.hint not in places.setdefault(cell.text, []):
+            places[cell.text].append(cell.hint)
+    told: set[str] = set()
+    made = []
+    for cell in cells:
+        again = cell.text in told and len(places.get(cell.text, ())) == 1
+        told.add(cell.text)
+        made.append(replace(cell, hint="") if cell.hint and again else cell)
+    return made
 
 
 def _ordered_by(table: TableView) -> str | None:
@@ -105,7 +130,7 @@ class _Scaled:
     def __init__(self, column: ViewColumn, values: Sequence[Cell]) -> None:
         self.column, self.values = column, values
         numbers = [abs(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
-        self.divisor, self.unit = _scale(column.unit, max(numbers, default=0.0))
+        self.divisor, self.unit = scale(column.unit, max(numbers, default=0.0))
 
     def head(self, order: str) -> Head:
         return Head(say(f"col.{self.column.key}"), self.unit, self.column.unit in NUMBERS, order)
@@ -115,22 +140,33 @@ class _Scaled:
 
     def _field(self, value: Cell) -> Field:
         if value is None:
-            return Field("–")
+            return Field(ABSENT)
         if isinstance(value, str):
             return self._words(clean(value))
-        if self.column.unit == "id":
-            return Field(str(value), str(value))
-        if self.column.unit == "count":
-            return Field(f"{value:,}", str(value))
-        return Field(_short(float(value) / self.divisor), f"{value:.15g}")
+        return number(value, self.column.unit, self.divisor)
 
     def _words(self, text: str) -> Field:
         if self.column.unit == "line":
             return Field(short_line(text), hint=text, line=True)
         if self.column.unit == "stack":
-            frames = [_LIBRARY.sub("…/", part) for part in split_stack(text)]
+            frames = [short_frame(part) for part in split_stack(text)]
             return Field(short_line(frames[0]) if frames else "", frames="\n".join(frames))
         return Field(text, long=len(text) > _SHORT_CHARS)
+
+
+def short_frame(frame: str) -> str:
+    """A frame of a call stack without the folder that installed packages lie in."""
+    return _LIBRARY.sub("…/", frame)
+
+
+def number(value: float, unit: Unit, divisor: float) -> Field:
+    """The cell of a number in a column whose unit is ``divisor`` times that of the value."""
+    if unit == "id":
+        return Field(str(value))
+    whole = unit == "count" and float(value).is_integer()
+    text = f"{value:,.0f}" if whole else _short(float(value) / divisor)
+    exact = f"{value:.{_EXACT_DIGITS}g}"
+    return Field(text, "" if text.replace(",", "") == exact else exact)
 
 
 def _short(value: float) -> str:
@@ -140,7 +176,8 @@ def _short(value: float) -> str:
     return format_field(value) if abs(value) >= 1 or value == 0 else f"{value:.3f}"
 
 
-def _scale(unit: Unit, largest: float) -> tuple[float, str]:
+def scale(unit: Unit, largest: float) -> tuple[float, str]:
+    """What the numbers of a column are divided by, and the unit that makes: so that its largest can be read."""
     if unit == "us":
         return (1000.0, "ms") if largest >= 1000 else (1.0, "us")
     if unit == "bytes":
@@ -148,6 +185,37 @@ def _scale(unit: Unit, largest: float) -> tuple[float, str]:
     if unit == "share":
         return 0.01, "%"
     return 1.0, {"gbs": "GB/s", "percent": "%"}.get(unit, "")
+
+
+def _lines(report: Report) -> TableView:
+    """What each line of the user's code costs per step, as the JSON report holds it."""
+    many = len(report.profile.ranks) > 1
+    rows: list[list[Cell]] = [
+        [
+            f"{cost.path}({cost.line}): {cost.function}",
+            cost.text.strip() if cost.text else None,
+            cost.device_us_per_step,
+            cost.share,
+            cost.communication_us_per_step,
+            cost.kernels,
+            *([cost.rank] if many else []),
+        ]
+        for cost in report.lines
+    ]
+    known = any(cost.text for cost in report.lines)
+    columns = [
+        ViewColumn("source", "line"),
+        ViewColumn("code", "text"),
+        ViewColumn("device_us", "us"),
+        ViewColumn("step_share", "share"),
+        ViewColumn("communication_us", "us"),
+        ViewColumn("kernels", "count"),
+        *([ViewColumn("rank", "id")] if many else []),
+    ]
+    if not known:
+        del columns[1]
+        rows = [[first, *rest] for first, _, *rest in rows]
+    return TableView("lines", tuple(columns), rows[:MAX_LINES], len(rows))
 
 
 _LEDGER: tuple[tuple[str, str], ...] = (
@@ -160,7 +228,7 @@ _LEDGER: tuple[tuple[str, str], ...] = (
     ("prepare_us", "prepare_us"),
     ("after_us", "after_last_kernel_us"),
 )
-MAX_STEPS = 500
+MAX_STEPS, MAX_LINES = 500, 400
 
 
 def _steps(report: Report) -> TableView:
