@@ -51,7 +51,9 @@ def unpacked(text: str) -> dict[str, Any]:
     return dict(json.loads(zlib.decompress(base64.b64decode(data[1]))))
 
 
-class _Page(HTMLParser):
+class Page(HTMLParser):
+    """The tags of a page with their attributes."""
+
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
@@ -65,7 +67,7 @@ class _Page(HTMLParser):
 @pytest.mark.parametrize("name", REPORTS)
 def test_page_refers_to_nothing_outside_and_runs_only_its_own_script(name, lang):
     text = html(REPORTS[name](), lang=lang)
-    page = _Page(text)
+    page = Page(text)
     assert text.startswith("<!doctype html>")
     for tag, attributes in page.tags:
         assert tag not in ("link", "img", "iframe", "object", "embed", "base", "form"), tag
@@ -94,7 +96,7 @@ def test_hostile_names_stay_text():
     report = hostile_report()
     report._views = evil_views()
     text = html(report)
-    page = _Page(text)
+    page = Page(text)
     assert [tag for tag, _ in page.tags].count("script") == 2
     assert "alert(1)</script>" not in text and "<img" not in text and "<!--" not in text
     (rank,) = unpacked(text)["ranks"]

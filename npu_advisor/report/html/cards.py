@@ -11,7 +11,7 @@ from npu_advisor.base.terms import Basis, Severity, Text
 from npu_advisor.base.units import format_field, format_pct, format_us
 from npu_advisor.findings import Finding, JsonValue, Report
 from npu_advisor.report.cards import Places, figure, saved_range
-from npu_advisor.report.html.tables import short_frame
+from npu_advisor.report.html.cells import short_frame
 from npu_advisor.report.ledger import ledgers
 from npu_advisor.report.options import Options
 from npu_advisor.report.text import compose, short_line
