@@ -16,6 +16,7 @@ from npu_advisor.findings import Location, ProfileFacts, Remark, Tool
 COMPARISON_VERSION = "1.0"
 
 Verdict = Literal["same", "within_noise", "beyond_noise", "untested"]
+Phase = Literal["data", "forward", "backward", "optimizer", "other"]
 Test = Literal["mann_whitney_exact", "mann_whitney_normal", "spread", "none"]
 
 
@@ -127,6 +128,19 @@ class ClassChange(_Model):
     us: Change
 
 
+class PhaseChange(_Model):
+    """One part of the step's program, per step: the time that it takes on the host, and the kernels that it launches.
+
+    ``forward`` is all of the script that is none of the others; ``other`` are kernels whose op is unknown. Host times
+    of threads that run side by side add up to more than the step.
+    """
+
+    name: Phase
+    host_us: Change
+    kernels: Change
+    kernel_us: Change
+
+
 class OneSided(_Model):
     """A kernel type that only one side launches, per step, and the lines it comes from, heaviest first."""
 
@@ -164,6 +178,7 @@ class RankPair(_Model):
     host_us_per_call: Change
     classes: list[ClassChange]
     one_sided: list[OneSided]
+    phases: list[PhaseChange] = Field(default_factory=list)
 
 
 class FindingChange(_Model):

@@ -351,7 +351,7 @@ def cluster(
 def compare(
     base: Base,
     new: New,
-    form: Annotated[str, typer.Option("--format", "-f", metavar="terminal|json|markdown")] = "terminal",
+    form: Annotated[str, typer.Option("--format", "-f", metavar="terminal|html|json|markdown")] = "terminal",
     output: Output = None,
     base_rank: BaseRank = None,
     new_rank: NewRank = None,

@@ -18,7 +18,7 @@ from npu_advisor.comparison import Comparison, Verification
 from npu_advisor.report.options import Options
 from npu_advisor.rules.choice import chosen_rules
 
-FORMATS = ("terminal", "json", "markdown")
+FORMATS = ("terminal", "html", "json", "markdown")
 VERIFY_FORMATS = ("terminal", "json")
 Found = TypeVar("Found", Comparison, Verification)
 
@@ -114,7 +114,7 @@ def _write(found: Comparison | Verification, shown: Shown) -> None:
     if not shown.quiet:
         note(remarks_text(found.diagnostics, lang))
     for form, path in shown.targets():
-        write_report(_rendered(found, form, _options(path, shown, lang)), path, utf8=form == "json")
+        write_report(_rendered(found, form, _options(path, shown, lang)), path, utf8=form in ("html", "json"))
 
 
 def _options(path: str | None, shown: Shown, lang: Lang) -> Options:
@@ -138,6 +138,10 @@ def _rendered(found: Comparison | Verification, form: str, options: Options) -> 
         from npu_advisor.report.verification import render_verification
 
         return render_verification(found, options)
+    if form == "html":
+        from npu_advisor.report.html.comparison import render_comparison as render_page
+
+        return render_page(found, options)
     if form == "markdown":
         from npu_advisor.report.comparison_markdown import render_markdown
 

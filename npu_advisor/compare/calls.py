@@ -92,9 +92,15 @@ def _roles(ops: Table) -> Ints:
     marks = tracks[starting(ops, STEP_MARK)]
     values, counts = np.unique(marks if len(marks) else tracks, return_counts=True)
     main = values[np.argmax(counts)] if len(values) else -1
-    engine = np.isin(tracks, np.unique(tracks[starting(ops, ENGINE_MARK)]))
+    engine = np.isin(tracks, engine_tracks(ops))
     roles: Ints = np.where(tracks == main, 0, np.where(engine, 1, 2)).astype(np.int64)
     return roles
+
+
+def engine_tracks(ops: Table) -> Ints:
+    """The tracks of the threads on which autograd runs."""
+    tracks: Ints = np.unique(ops["track"][starting(ops, ENGINE_MARK)])
+    return tracks
 
 
 def _kinds(ops: Table, rows: Ints) -> tuple[list[Kind], Ints]:

@@ -14,6 +14,7 @@ from npu_advisor.compare.kernels import classes, one_sided, types_by_group, used
 from npu_advisor.compare.match import Group, Matching, Recording, Site
 from npu_advisor.compare.noise import RUN_FLOOR, change, judged
 from npu_advisor.compare.ops import Counted, op_changes
+from npu_advisor.compare.phases import phases
 from npu_advisor.compare.tally import Place, Places, Tally, place_of, samples
 from npu_advisor.comparison import Attribution, Cause, Change, OpChange, RankPair
 from npu_advisor.derive.facts import memory_peak
@@ -70,6 +71,7 @@ def compare_runs(base: Sequence[Run], new: Sequence[Run], roots: Roots) -> RankP
         host_us_per_call=_per_call(matched),
         classes=classes(kernels[0], kernels[1]),
         one_sided=one_sided(kernels[0], kernels[1], lines.of, devices[0] == devices[1]),
+        phases=phases(*counted.recordings),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from rich.cells import cell_len
 
@@ -20,7 +21,7 @@ _CELLS = 12
 _SHOWN_CAUSES, _SHOWN_FINDINGS, _SHOWN_KERNELS = 6, 8, 6
 # Changes below this share of the step are not worth a line.
 _VISIBLE = 0.001
-_TINY_US = 0.05
+TINY_US = 0.05
 # What was knocked on elsewhere is told when it is more than this share of a cause.
 _TOLD_KNOCK_ON = 0.1
 _WORSE = "red"
@@ -63,15 +64,23 @@ def locations(comparison: Comparison) -> list[Location]:
 
 def verdict(say: Say, pair: RankPair) -> str:
     """What happened to the step, and whether that is more than noise."""
-    step, judgement = pair.step, pair.step.judgement
-    old, change = format_us(step.base), step.change or 0.0
+    return f"{outcome(say, pair)} {noise_told(say, pair)}".rstrip()
+
+
+def outcome(say: Say, pair: RankPair) -> str:
+    """What happened to the step."""
+    step, change = pair.step, pair.step.change or 0.0
     key = "ui.compare.equal" if change == 0 else f"ui.compare.{'longer' if change > 0 else 'shorter'}"
-    told = say(
-        key, old=old, new=format_us(step.new), us=format_us(abs(change)), share=format_pct(abs(step.share or 0.0))
-    )
+    figures = {"us": format_us(abs(change)), "share": format_pct(abs(step.share or 0.0))}
+    return say(key, old=format_us(step.base), new=format_us(step.new), **figures)
+
+
+def noise_told(say: Say, pair: RankPair) -> str:
+    """Whether the change of the step is more than noise, and how that was found; empty where nobody can tell."""
+    judgement = pair.step.judgement
     if judgement is None:
-        return told
-    told += " " + say(f"ui.compare.noise.{judgement.verdict}")
+        return ""
+    told = say(f"ui.compare.noise.{judgement.verdict}")
     if judgement.verdict == "same":
         return told
     p_value = f"{judgement.p_value:.2g}" if judgement.p_value is not None else ""
@@ -97,7 +106,7 @@ def _add_ledger(page: Page, pair: RankPair) -> None:
 def _add_row(page: Page, change: Change, mark: tuple[str, str], style: str = "") -> None:
     form = format_bytes if change.key.endswith("bytes") else format_us
     noisy = change.judgement is not None and change.judgement.verdict in ("within_noise", "same")
-    told = signed(change.change, form) + (f"  {_percent(change.share)}" if change.share else "")
+    told = signed(change.change, form) + (f"  {percent(change.share)}" if change.share else "")
     figures = "".join(pad(form(value), _CELLS, right=True) for value in (change.base, change.new))
     tone = style or (MUTED if noisy else _tone(change.change))
     label = shorten(page.say(f"ui.compare.part.{change.key}"), 34, page.ellipsis)
@@ -116,7 +125,8 @@ def signed(value: float | None, form: Callable[[float | None], str] = format_us)
     return f"{'+' if value > 0 else '-'}{form(abs(value))}"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """A change as a share of what was before, as a factor where it is many times that."""
     return f"{share * 100:+.1f} %" if abs(share) < 10 else f"x{1 + share:.1f}"
 
 
@@ -125,14 +135,14 @@ def _add_causes(page: Page, pair: RankPair, places: Places) -> None:
     page.heading(page.say("ui.compare.causes"), page.say(f"ui.compare.by.{told.basis}"))
     if not told.causes:
         page.add((f"   {page.say('ui.compare.no_causes')}", ""))
-    worth = [cause for cause in told.causes if _matters(cause, pair)][:_SHOWN_CAUSES]
+    worth = [cause for cause in told.causes if matters(cause, pair)][:_SHOWN_CAUSES]
     shown = told.causes if page.options.show_all else worth
     for cause in shown:
         _add_cause(page, cause, places)
     if left := told.causes[len(shown) :]:
         rest = told.change_us - told.remainder_us - sum(cause.us for cause in shown)
         page.add((f"   {page.say('ui.compare.more', n=len(left))}", MUTED), right=(signed(rest), MUTED))
-    if abs(told.remainder_us) >= _TINY_US:
+    if abs(told.remainder_us) >= TINY_US:
         page.add((f"   {page.say('ui.compare.remainder')}", MUTED), right=(signed(told.remainder_us), MUTED))
     counts = {"matched": pair.matched_calls, "base": pair.base_only_calls, "new": pair.new_only_calls}
     for line in wrap(page.say("ui.compare.matched", **counts), page.width - 4):
@@ -140,22 +150,21 @@ def _add_causes(page: Page, pair: RankPair, places: Places) -> None:
     page.blank()
 
 
-def _matters(cause: Cause, pair: RankPair) -> bool:
+def matters(cause: Cause, pair: RankPair) -> bool:
+    """Whether a cause is worth a line."""
     extent = max([abs(each.change or 0.0) for each in cause.work if each.key.endswith("_us")] + [abs(cause.us)])
     return extent >= _VISIBLE * max(pair.step.base or 0.0, pair.step.new or 0.0)
 
 
 def _add_cause(page: Page, cause: Cause, places: Places) -> None:
-    hidden = abs(cause.us) < _TINY_US
+    hidden = felt(cause) == "hidden"
     share = "" if hidden or cause.share_of_change is None else format_pct(cause.share_of_change)
     figures = ("0" if hidden else signed(cause.us)) + pad(share, 11, right=True)
     where = shorten(place_of(cause, places), page.width - 4, page.ellipsis)
     page.add((f"   {where}", "cyan"), right=(figures, "" if hidden else _tone(cause.us)))
     notes = [work_told(page.say, change) for change in cause.work]
-    if hidden and cause.work:
-        notes.append(page.say("ui.compare.hidden"))
-    elif abs(cause.knock_on_us) > _TOLD_KNOCK_ON * abs(cause.us):
-        notes.append(page.say("ui.compare.knock_on", us=signed(cause.knock_on_us)))
+    if notes and felt(cause) != "here":
+        notes.append(page.say(f"ui.compare.{felt(cause)}", us=signed(cause.knock_on_us)))
     for line in wrap(page.say("ui.compare.comma").join(notes), page.width - 8):
         page.add((f"      {line}", ""))
     for op in cause.ops[: 3 if page.options.show_all else 1]:
@@ -174,6 +183,13 @@ def work_told(say: Say, change: Change) -> str:
     form = format_us if change.key.endswith("_us") else format_count
     what = say(f"ui.compare.work.{change.key}")
     return say("ui.compare.from_to", what=what, base=form(change.base), new=form(change.new))
+
+
+def felt(cause: Cause) -> Literal["hidden", "knock_on", "here"]:
+    """Whether the step feels a cause: not at all, largely where the work is the same, or where the cause is."""
+    if abs(cause.us) < TINY_US:
+        return "hidden"
+    return "knock_on" if abs(cause.knock_on_us) > _TOLD_KNOCK_ON * abs(cause.us) else "here"
 
 
 def _add_classes(page: Page, pair: RankPair) -> None:

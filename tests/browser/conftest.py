@@ -57,6 +57,8 @@ def opened(browser: Any) -> Iterator[Callable[..., Tab]]:
         page.set_default_timeout(120_000)
         tab = Tab(page)
         page.goto(path.as_uri() + fragment)
+        if page.locator("#timelines").count():
+            page.wait_for_selector("html[data-ready]")
         tabs.append((tab, path.as_uri()))
         return tab
 

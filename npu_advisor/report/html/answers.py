@@ -23,6 +23,7 @@ def answers(report: Report, views: Views | None) -> dict[str, list[Text]]:
         "operator": _operator(tables.get("operator")),
         "memory": _memory(tables.get("memory_peak")),
         "distributed": _distributed(report),
+        "diff": [say("html.answer.diff")],
     }
     if views and len(report.profile.ranks) > 1:
         for name in ("kernel", "operator", "memory"):

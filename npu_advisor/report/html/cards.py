@@ -11,6 +11,7 @@ from npu_advisor.base.terms import Basis, Severity, Text
 from npu_advisor.base.units import format_field, format_pct, format_us
 from npu_advisor.findings import Finding, JsonValue, Report
 from npu_advisor.report.cards import Places, figure, saved_range
+from npu_advisor.report.html.cells import short_frame
 from npu_advisor.report.ledger import ledgers
 from npu_advisor.report.options import Options
 from npu_advisor.report.text import compose, short_line
@@ -49,6 +50,7 @@ class Card:
     made: Text | None
     code: list[CodeLine]
     evidence: list[list[tuple[str, bool]]]
+    stack: str
     window: str | None
     small: bool
     open: bool
@@ -90,6 +92,7 @@ def _card(report: Report, finding: Finding, anchor: str, is_open: bool, places: 
         made=_made(finding),
         code=_code(finding),
         evidence=[[_cell(value) for value in row] for row in finding.evidence.rows],
+        stack="\n".join(map(short_frame, finding.stack)),
         window=finding.fingerprint if finding.fingerprint in windows else None,
         small=small,
         open=is_open and not small,

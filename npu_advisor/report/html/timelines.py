@@ -1,32 +1,49 @@
-"""Timelines as compact JSON for the script that draws them."""
+"""Timelines, packed for the script that draws them."""
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from markupsafe import Markup
-
+from npu_advisor.base.messages import say
 from npu_advisor.report.html.cards import Card
 from npu_advisor.report.text import clean
 from npu_advisor.views import Lane, Timeline, Views
 
 
-def timelines_json(views: Views, shown: Sequence[Card]) -> Markup:
-    """All timelines and the names of the findings whose windows they mark, safe inside a ``script`` element."""
+def timelines_packed(views: Views, shown: Sequence[Card]) -> str:
+    """All timelines and the names of the findings whose windows they mark: JSON, deflated, as base64.
+
+    A third of the bytes of the JSON, and nothing in a name can end the element that holds it.
+    """
     titles = {
         card.finding.fingerprint: {"anchor": card.anchor, "en": card.finding.title.en, "zh": card.finding.title.zh}
         for card in shown
         if card.window
     }
-    data = {"findings": titles, "ranks": [_timeline(each) for each in views.timelines]}
+    data = {"findings": titles, "words": _words(views), "ranks": [_timeline(each) for each in views.timelines]}
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    # Nothing in a name may end the element or look like markup to a parser.
-    for char in "<>&\u2028\u2029":
-        text = text.replace(char, f"\\u{ord(char):04x}")
-    return Markup(text)
+    return base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), 9)).decode("ascii")
+
+
+# Lanes whose marks are named by what owns the time, and where its texts are.
+_OWNED = {"critical": "ui.path", "idle": "ui.piece"}
+
+
+def _words(views: Views) -> dict[str, dict[str, list[str]]]:
+    """The names of the owners of time in both languages, by kind of lane."""
+    made: dict[str, dict[str, list[str]]] = {kind: {} for kind in _OWNED}
+    for each in views.timelines:
+        for lane in each.lanes:
+            if lane.kind in _OWNED:
+                names = {each.names[code] for code in lane.name}
+                texts = {name: say(f"{_OWNED[lane.kind]}.{name}") for name in names}
+                made[lane.kind] |= {name: [text.en, text.zh] for name, text in texts.items()}
+    return made
 
 
 def _timeline(timeline: Timeline) -> dict[str, Any]:

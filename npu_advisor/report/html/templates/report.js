@@ -44,9 +44,11 @@ tabs.forEach(function (tab, index) {
   });
 });
 
-function cellValue(row, column) {
-  var cell = row.cells[column];
-  return cell.dataset.v === undefined ? cell.textContent : cell.dataset.v === '' ? null : parseFloat(cell.dataset.v);
+function cellValue(row, head) {
+  var cell = row.cells[head.cellIndex];
+  if (!head.classList.contains('num')) { return cell.textContent; }
+  var value = parseFloat(cell.dataset.v || cell.textContent.replace(/,/g, ''));
+  return isNaN(value) ? null : value;
 }
 function compare(a, b, up) {
   // What is missing comes last whichever way the column is sorted.
@@ -69,10 +71,18 @@ all('.sort').forEach(function (button) {
     var up = head.getAttribute('aria-sort') === 'descending';
     all('th', table).forEach(function (each) { each.setAttribute('aria-sort', 'none'); });
     head.setAttribute('aria-sort', up ? 'ascending' : 'descending');
-    var rows = Array.prototype.slice.call(body.rows).map(function (row) { return [cellValue(row, head.cellIndex), row]; });
+    var rows = Array.prototype.slice.call(body.rows).map(function (row) { return [cellValue(row, head), row]; });
     rows.sort(function (a, b) { return compare(a[0], b[0], up); });
     rows.forEach(function (pair) { body.appendChild(pair[1]); });
     fold(table);
+  });
+});
+// The same short place has the same full one throughout a table, or each cell has its own.
+all('.grid').forEach(function (table) {
+  var full = {};
+  all('td code', table).forEach(function (code) {
+    var cell = code.parentNode;
+    if (cell.title) { full[code.textContent] = cell.title; } else { cell.title = full[code.textContent] || ''; }
   });
 });
 all('[data-more]').forEach(function (button) {
@@ -85,7 +95,7 @@ all('[data-more]').forEach(function (button) {
 });
 all('[data-filter]').forEach(function (input) {
   input.addEventListener('input', function () {
-    all('.grid', input.closest('.view')).forEach(function (table) {
+    all('.grid', input.closest('section')).forEach(function (table) {
       table.dataset.query = input.value.toLowerCase();
       fold(table);
     });
@@ -95,7 +105,8 @@ all('[data-filter]').forEach(function (input) {
 all('[data-copy]').forEach(function (button) {
   button.addEventListener('click', function () {
     var done = function () { button.textContent = '✔'; };
-    if (navigator.clipboard) { navigator.clipboard.writeText(button.dataset.copy).then(done, function () { selectNear(button); }); }
+    var text = button.dataset.copy || one('pre', button.parentNode).textContent;
+    if (navigator.clipboard) { navigator.clipboard.writeText(text).then(done, function () { selectNear(button); }); }
     else { selectNear(button); }
   });
 });
@@ -116,6 +127,7 @@ function openTarget() {
   }
 }
 addEventListener('hashchange', openTarget);
+document.addEventListener('DOMContentLoaded', openTarget);
 
 var beforePrint = null;
 addEventListener('beforeprint', function () {

@@ -1,7 +1,17 @@
 // The timeline: lanes of marks on a canvas. Times are in ns from the start of the recording.
-var source = one('#timelines');
-if (source) { trace(JSON.parse(source.textContent)); }
-openTarget();
+unpacked(one('#timelines').textContent).then(trace, function () { 
+  all('.stage, .details, #v-trace .tools, [data-window]').forEach(function (each) { each.hidden = true; });
+  one('#too-old').hidden = false;
+});
+
+// From base64 and deflate to data; fails in browsers of before 2023.
+function unpacked(text) {
+  try {
+    var bytes = Uint8Array.from(atob(text), function (char) { return char.charCodeAt(0); });
+    var stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate'));
+    return new Response(stream).json();
+  } catch (error) { return Promise.reject(error); }
+}
 
 function trace(data) {
   var canvas = one('#lanes'), mini = one('#mini'), ranks = data.ranks;
@@ -18,7 +28,7 @@ function trace(data) {
   };
   function word(key) { return words[key] ? words[key][root.lang === 'zh' ? 1 : 0] : key; }
   var heights = { line: 20, kernel: 24, idle: 20, exposed: 20, comm: 20 };
-  var now = null, from = 0, to = 1, marked = null, chosen = null, hits = [];
+  var hint = one('#details').firstElementChild, now = null, from = 0, to = 1, marked = null, chosen = null, hits = [];
 
   function decode(rank) {
     if (rank.ready) { return rank; }
@@ -35,7 +45,7 @@ function trace(data) {
     now = decode(ranks[index]);
     one('#rank').value = String(index);
     marked = chosen = null;
-    one('#details').textContent = '';
+    one('#details').replaceChildren(hint);
     fillZoom();
     var merged = now.lanes.reduce(function (sum, lane) { return sum + (lane.events - lane.start.length); }, 0);
     one('#merged').textContent = merged ? (root.lang === 'zh' ?
@@ -77,6 +87,8 @@ function trace(data) {
   function nameOf(lane, i) {
     var text = lane.n[i] < 0 ? '' : now.names[lane.n[i]];
     if (lane.kind === 'exposed') { return words[text] ? word(text) : word('peer') + text; }
+    var owner = data.words[lane.kind] && data.words[lane.kind][text];
+    if (owner) { return owner[root.lang === 'zh' ? 1 : 0]; }
     if (lane.kind === 'line' || lane.kind === 'module') { return brief(text); }
     return text;
   }
@@ -345,7 +357,7 @@ function trace(data) {
   function choose(mark) {
     chosen = mark;
     var box = one('#details'), list = document.createElement('dl');
-    box.textContent = '';
+    box.replaceChildren(mark ? list : hint);
     if (mark) {
       facts(mark.lane, mark.index).forEach(function (pair) {
         var group = document.createElement('div'), term = document.createElement('dt'), text = document.createElement('dd');
@@ -354,7 +366,6 @@ function trace(data) {
         group.append(term, text);
         list.append(group);
       });
-      box.append(list);
     }
     drawAll();
   }
@@ -415,4 +426,5 @@ function trace(data) {
     one('#zoom').value = value;
   }
   show(0);
+  root.dataset.ready = '1';
 }
