@@ -85,16 +85,22 @@ class OpChange(_Model):
 
 
 class Cause(_Model):
-    """One line whose own work changed, and what that did to the step; ``name`` is the op where no line is known.
+    """What changed by itself, and what that did to the step.
 
-    ``us`` is its part of the change: ``direct_us`` (what this line holds of the step, after less before) and
-    ``knock_on_us`` (its share of what moved at lines whose own work is the same: they overlap differently now).
-    ``work`` says what changed: calls, kernels, kernel_us, host_us, communication_us.
+    ``kind`` says where: at a ``line``; in an ``op`` (``name``) whose line is unknown; on the ``device`` or the
+    ``host``, whose every kernel or call takes ``factor`` times as long; on an ``other_rank`` (``rank``, null where it
+    is unknown) that collectives waited for.
+    ``us`` is its part of the change: ``direct_us`` (what it holds of the step, after less before) and
+    ``knock_on_us`` (its share of what moved where the work is the same: it overlaps differently now).
+    ``work`` says what changed: calls, kernels, kernel_us, host_us, communication_us (moving data), waiting_us.
     """
 
+    kind: Literal["line", "op", "device", "host", "other_rank"] = "line"
     base_location: Location | None
     new_location: Location | None
     name: str | None = None
+    rank: int | None = None
+    factor: float | None = None
     us: float
     share_of_change: float | None
     direct_us: float
@@ -143,8 +149,8 @@ class RankPair(_Model):
     """One rank of base against one of new.
 
     ``ledger`` splits the step (the parts add up to it); ``idle`` parts are named by owner; ``extra`` holds what lies
-    across: prepare, communication in all, memory peaks. ``host_us_per_call`` is the mean time that a matched call
-    takes on the host.
+    across: prepare, communication in all and the waits for other ranks in it, memory peaks. ``host_us_per_call`` is
+    the mean time that a matched call takes on the host.
     """
 
     base_rank: int
@@ -164,6 +170,12 @@ class RankPair(_Model):
     host_us_per_call: Change
     classes: list[ClassChange]
     one_sided: list[OneSided]
+
+    def own_us(self, side: Literal["base", "new"]) -> float:
+        """The step of one side without its waits for other ranks."""
+        waits = next((each for each in self.extra if each.key == "waiting_us"), None)
+        whole, waited = (getattr(each, side) if each else 0.0 for each in (self.step, waits))
+        return (whole or 0.0) - (waited or 0.0)
 
 
 class FindingChange(_Model):
@@ -195,8 +207,8 @@ class Comparison(_Model):
 
     @property
     def main(self) -> RankPair:
-        """The pair whose new step takes longest."""
-        return max(self.pairs, key=lambda pair: pair.step.new or 0.0)
+        """The pair that holds up the job: the one whose step is longest without its waits for other ranks."""
+        return max(self.pairs, key=lambda pair: max(pair.own_us("base"), pair.own_us("new")))
 
 
 class Verified(_Model):

@@ -100,6 +100,17 @@ class Matching:
             self.groups.append(group)
         return self._number[group]
 
+    def beside_edits(self) -> list[Group]:
+        """Groups that both sides have, with calls that follow one which only one side has."""
+        found: set[int] = set()
+        for recordings in self.sides:
+            first = recordings[0]
+            for role in ROLES:
+                group = first.group[first.calls.in_step(first.usual_step, role)]
+                both = np.array([None not in self.groups[each][1:] for each in group], dtype=bool)
+                found.update(group[1:][both[1:] & ~both[:-1]].tolist())
+        return [self.groups[each] for each in sorted(found)]
+
     def _tokens(self, calls: Calls, rows: Ints) -> tuple[Ints, Ints]:
         """Numbers of the kinds, and of the names, of calls; equal on both sides where these are equal."""
         kinds = np.array([self._kinds.setdefault(kind, len(self._kinds)) for kind in calls.kinds], dtype=np.int64)

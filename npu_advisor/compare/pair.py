@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from npu_advisor.base.frame import parse_frame
+from npu_advisor.base.intervals import Spans
 from npu_advisor.compare import pieces
 from npu_advisor.compare.causes import PlaceChange, Side, attribute
 from npu_advisor.compare.kernels import classes, one_sided, types_by_group, used
@@ -16,6 +18,7 @@ from npu_advisor.compare.noise import RUN_FLOOR, change, judged
 from npu_advisor.compare.ops import Counted, op_changes
 from npu_advisor.compare.tally import Place, Places, Tally, place_of, samples
 from npu_advisor.comparison import Attribution, Cause, Change, OpChange, RankPair
+from npu_advisor.derive.comm import waits_for_rank
 from npu_advisor.derive.facts import memory_peak
 from npu_advisor.engine.places import Roots, location
 from npu_advisor.findings import Location
@@ -24,10 +27,12 @@ from npu_advisor.model.profile import Profile
 
 
 class Run(NamedTuple):
-    """One profile, and its critical path through the run where its replay can be trusted (else None)."""
+    """One profile, its critical path through the run where its replay can be trusted (else None), and when its
+    collectives waited for other ranks."""
 
     profile: Profile
     path: Sequence[StepPath] | None
+    waits: Spans
 
 
 # The parts of the ledger in the order in which people read a step.
@@ -61,7 +66,7 @@ def compare_runs(base: Sequence[Run], new: Sequence[Run], roots: Roots) -> RankP
         new_runs=len(new),
         step=judged("step_us", counted.steps, 0.0 if min(len(base), len(new)) > 1 else RUN_FLOOR),
         ledger=_ledger(counted.ledger),
-        extra=_extra(counted.recordings),
+        extra=_extra(counted),
         attribution=_attribution(counted, lines, ops),
         ops=[row for _, row in ops],
         matched_calls=round(common),
@@ -79,12 +84,12 @@ class _Counted:
     def __init__(self, base: Sequence[Run], new: Sequence[Run]) -> None:
         self.recordings = [[_recording(run.profile) for run in side] for side in (base, new)]
         self.matching, self.places = Matching(self.recordings[0], self.recordings[1]), Places()
-        paths = {id(run.profile): run.path for run in (*base, *new)}
-        self.trusted = all(path is not None for path in paths.values())
+        runs = {id(run.profile): run for run in (*base, *new)}
+        self.trusted = all(run.path is not None for run in runs.values())
         self.ledger = self._tallies(lambda each: pieces.ledger(each.profile))
-        self.work = self._tallies(_work)
+        self.work = self._tallies(lambda each: _work(each, runs[id(each.profile)].waits))
         self.holding = (
-            self._tallies(lambda each: pieces.path(each.profile, paths[id(each.profile)] or ()))
+            self._tallies(lambda each: pieces.path(each.profile, runs[id(each.profile)].path or ()))
             if self.trusted
             else self.ledger
         )
@@ -123,10 +128,10 @@ def _recording(profile: Profile) -> Recording:
     return Recording(profile, (whole if len(whole) else np.arange(len(steps))).tolist())
 
 
-def _work(recording: Recording) -> list[pieces.Pieces]:
+def _work(recording: Recording, waits: Spans) -> list[pieces.Pieces]:
     calls, ops = recording.calls, recording.profile.table("ops")
     return [
-        *pieces.work(recording.profile),
+        *pieces.work(recording.profile, waits),
         pieces.Pieces("call", "ops", calls.row, calls.step, ops["dur_ns"][calls.row]),
     ]
 
@@ -154,9 +159,13 @@ def _ledger(tallies: Sequence[Tally]) -> list[Change]:
     ]
 
 
-def _extra(recordings: Sequence[Sequence[Recording]]) -> list[Change]:
-    """Figures beside the ledger: idle time before the first device task, communication in all, peaks of memory."""
+def _extra(counted: _Counted) -> list[Change]:
+    """Figures beside the ledger: idle time before the first device task, communication in all and what of it waits for
+    other ranks, peaks of memory."""
+    recordings = counted.recordings
     found = [judged(key, [_per_step(side, key) for side in recordings]) for key in ("prepare_us", "comm_us")]
+    if any(waits := [samples(side.by("part"), ("waiting",), side.samples) for side in counted.work]):
+        found.append(judged("waiting_us", waits))
     for key in ("allocated", "reserved"):
         peaks = [[memory_peak(one.profile, f"{key}_bytes") for one in side] for side in recordings]
         highest = [max((peak.size_bytes for peak in side if peak), default=None) for side in peaks]
@@ -176,11 +185,15 @@ def _per_call(rows: Sequence[OpChange]) -> Change:
 
 def _attribution(counted: _Counted, lines: _Lines, ops: Sequence[tuple[Group, OpChange]]) -> Attribution:
     base, new = (Side(*columns) for columns in zip(counted.holding, counted.work, counted.step_us, strict=True))
-    explained, total, places = attribute(base, new), new.step_us - base.step_us, counted.places.places
+    total, places = new.step_us - base.step_us, counted.places.places
+    beside = {counted.places.number(place_of(group)) for group in counted.matching.beside_edits()}
+    explained = attribute(base, new, beside)
     by_place: dict[Place, list[OpChange]] = {}
     for group, row in ops:
         by_place.setdefault(place_of(group), []).append(row)
     causes = [_cause(each, total, places[each.place], lines, by_place) for each in explained.causes]
+    missed = _missed([one.profile for side in counted.recordings for one in side])
+    causes = [each.model_copy(update={"rank": missed}) if each.kind == "other_rank" else each for each in causes]
     elsewhere = [_cause(each, total, places[each.place], lines, {}) for each in explained.elsewhere[:_MOST_ELSEWHERE]]
     return Attribution(
         basis="critical_path" if counted.trusted else "ledger",
@@ -191,12 +204,23 @@ def _attribution(counted: _Counted, lines: _Lines, ops: Sequence[tuple[Group, Op
     )
 
 
+def _missed(profiles: Sequence[Profile]) -> int | None:
+    """The rank that collectives waited longest for alone; None where nobody knows."""
+    waited: Counter[int] = Counter()
+    for profile in profiles:
+        for by_rank in waits_for_rank(profile).values():
+            waited.update(by_rank)
+    return waited.most_common(1)[0][0] if waited else None
+
+
 def _cause(cause: PlaceChange, total: float, place: Place, lines: _Lines, ops: dict[Place, list[OpChange]]) -> Cause:
     base, new = lines.pair(place.site)
     return Cause(
+        kind=place.kind or ("op" if place.name is not None else "line"),
         base_location=base,
         new_location=new,
         name=place.name,
+        factor=cause.factor,
         us=cause.us,
         share_of_change=cause.us / total if total else None,
         direct_us=cause.direct_us,

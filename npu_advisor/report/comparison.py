@@ -149,7 +149,7 @@ def _add_cause(page: Page, cause: Cause, places: Places) -> None:
     hidden = abs(cause.us) < _TINY_US
     share = "" if hidden or cause.share_of_change is None else format_pct(cause.share_of_change)
     figures = ("0" if hidden else signed(cause.us)) + pad(share, 11, right=True)
-    where = shorten(place_of(cause, places), page.width - 4, page.ellipsis)
+    where = shorten(place_of(page.say, cause, places), page.width - 4, page.ellipsis)
     page.add((f"   {where}", "cyan"), right=(figures, "" if hidden else _tone(cause.us)))
     notes = [work_told(page.say, change) for change in cause.work]
     if hidden and cause.work:
@@ -163,8 +163,12 @@ def _add_cause(page: Page, cause: Cause, places: Places) -> None:
         page.add((f"      {shorten(name, page.width - 8, page.ellipsis)}", MUTED))
 
 
-def place_of(cause: Cause, places: Places) -> str:
-    """Where a cause is: its line (both, where the line moved), else the op's name."""
+def place_of(say: Say, cause: Cause, places: Places) -> str:
+    """Where a cause is: its line (both, where the line moved), the op's name, or what lies beyond lines."""
+    if cause.kind == "other_rank":
+        return say("ui.compare.waits" if cause.rank is None else "ui.compare.waits_for", rank=cause.rank)
+    if cause.factor is not None:
+        return say(f"ui.compare.everywhere.{cause.kind}", factor=f"{cause.factor:.3g}")
     shown = [places.show(place) for place in (cause.base_location, cause.new_location) if place is not None]
     return " → ".join(dict.fromkeys(shown)) or cause.name or "-"
 

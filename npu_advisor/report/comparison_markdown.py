@@ -72,7 +72,7 @@ def _causes(pair: RankPair, places: Places, words: _Words, most: int | None) -> 
 
 def _cause(cause: Cause, places: Places, words: _Words) -> list[str]:
     work = words("ui.compare.comma").join(work_told(words, change) for change in cause.work)
-    return [_code(place_of(cause, places)), escape(work), signed(cause.us), format_pct(cause.share_of_change)]
+    return [_code(place_of(words, cause, places)), escape(work), signed(cause.us), format_pct(cause.share_of_change)]
 
 
 def _findings(findings: list[FindingChange], places: Places, words: _Words) -> str:
