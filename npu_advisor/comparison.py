@@ -192,6 +192,15 @@ class FindingChange(_Model):
     new_location: Location | None
 
 
+class Setting(_Model):
+    """A setting of the recording, version or environment variable (``env.NAME``) that both sides tell and that differs;
+    null where a variable is not set."""
+
+    name: str
+    base: str | None
+    new: str | None
+
+
 class Comparison(_Model):
     """Everything one comparison has to say; ``pairs`` in order of base rank."""
 
@@ -201,6 +210,7 @@ class Comparison(_Model):
     new: ProfileFacts
     base_device: str
     new_device: str
+    settings: list[Setting] = Field(default_factory=list)
     pairs: list[RankPair]
     findings: list[FindingChange] = Field(default_factory=list)
     diagnostics: list[Remark] = Field(default_factory=list)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.frame import parse_frame
-from npu_advisor.base.intervals import Spans
+from npu_advisor.base.intervals import Spans, empty
 from npu_advisor.compare import pieces
 from npu_advisor.compare.causes import PlaceChange, Side, attribute
 from npu_advisor.compare.kernels import classes, one_sided, types_by_group, used
@@ -18,7 +18,7 @@ from npu_advisor.compare.noise import RUN_FLOOR, change, judged
 from npu_advisor.compare.ops import Counted, op_changes
 from npu_advisor.compare.tally import Place, Places, Tally, place_of, samples
 from npu_advisor.comparison import Attribution, Cause, Change, OpChange, RankPair
-from npu_advisor.derive.comm import waits_for_rank
+from npu_advisor.derive.comm import waits_for_rank, waits_told_by
 from npu_advisor.derive.facts import memory_peak
 from npu_advisor.engine.places import Roots, location
 from npu_advisor.findings import Location
@@ -85,9 +85,11 @@ class _Counted:
         self.recordings = [[_recording(run.profile) for run in side] for side in (base, new)]
         self.matching, self.places = Matching(self.recordings[0], self.recordings[1]), Places()
         runs = {id(run.profile): run for run in (*base, *new)}
+        # Waits that only one side can tell from transfers would look like a change.
+        self._apart = len({waits_told_by(run.profile) for run in runs.values()} - {None}) <= 1
         self.trusted = all(run.path is not None for run in runs.values())
         self.ledger = self._tallies(lambda each: pieces.ledger(each.profile))
-        self.work = self._tallies(lambda each: _work(each, runs[id(each.profile)].waits))
+        self.work = self._tallies(lambda each: _work(each, runs[id(each.profile)].waits if self._apart else empty()))
         self.holding = (
             self._tallies(lambda each: pieces.path(each.profile, runs[id(each.profile)].path or ()))
             if self.trusted
@@ -97,7 +99,10 @@ class _Counted:
         self.step_us = [float(np.mean(side)) for side in self.steps]
 
     def _tallies(self, cut: Callable[[Recording], Iterable[pieces.Pieces]]) -> list[Tally]:
-        return [Tally(self.matching, self.places, side, cut) for side in (0, 1)]
+        def told(recording: Recording) -> list[pieces.Pieces]:
+            return [each._replace(waits=each.waits and self._apart) for each in cut(recording)]
+
+        return [Tally(self.matching, self.places, side, told) for side in (0, 1)]
 
 
 class _Lines:
@@ -164,7 +169,8 @@ def _extra(counted: _Counted) -> list[Change]:
     other ranks, peaks of memory."""
     recordings = counted.recordings
     found = [judged(key, [_per_step(side, key) for side in recordings]) for key in ("prepare_us", "comm_us")]
-    if any(waits := [samples(side.by("part"), ("waiting",), side.samples) for side in counted.work]):
+    waits = [samples(side.by("part"), ("waiting",), side.samples) for side in counted.work]
+    if any(any(side) for side in waits):
         found.append(judged("waiting_us", waits))
     for key in ("allocated", "reserved"):
         peaks = [[memory_peak(one.profile, f"{key}_bytes") for one in side] for side in recordings]

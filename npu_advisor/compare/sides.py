@@ -11,14 +11,15 @@ from npu_advisor.base.intervals import Spans
 from npu_advisor.base.messages import say
 from npu_advisor.compare.findings import finding_changes
 from npu_advisor.compare.pair import Run, compare_runs
-from npu_advisor.comparison import Comparison
+from npu_advisor.comparison import Comparison, Setting
 from npu_advisor.derive.comm import waits_for_others
+from npu_advisor.derive.facts import switches
 from npu_advisor.engine.places import Roots
 from npu_advisor.engine.run import RuleResult
 from npu_advisor.engine.savings import replay_runs
-from npu_advisor.findings import Remark, Report, Tool
+from npu_advisor.findings import Report, Tool
 from npu_advisor.graph.replay.path import StepPath, run_paths, waiting
-from npu_advisor.model.profile import Profile
+from npu_advisor.model.profile import Profile, ProfileInfo
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ def compare(base: Analysed, new: Analysed) -> Comparison:
         new=new.report.profile,
         base_device=devices[0],
         new_device=devices[1],
+        settings=settings(*(side.results[0][0].info for side in (base, new))),
         pairs=pairs,
         findings=finding_changes(base.report, new.report),
         diagnostics=[
@@ -55,9 +57,21 @@ def compare(base: Analysed, new: Analysed) -> Comparison:
     )
 
 
-def _once(remarks: Sequence[Remark]) -> list[Remark]:
-    """Every remark once."""
-    return [each for number, each in enumerate(remarks) if each not in remarks[:number]]
+def settings(base: ProfileInfo, new: ProfileInfo) -> list[Setting]:
+    """What of the recording, the versions and the environment differs, as far as both sides tell it."""
+    told = [
+        {"device": info.device, "torch_npu": info.torch_npu, "cann": info.cann, **switches(info)}
+        for info in (base, new)
+    ]
+    found = [(name, value, told[1].get(name)) for name, value in told[0].items()]
+    known = [each for each in found if None not in each]
+    if base.env and new.env:
+        known += [(f"env.{name}", base.env.get(name), new.env.get(name)) for name in sorted({**base.env, **new.env})]
+    return [
+        Setting(name=name, base=None if one is None else str(one), new=None if other is None else str(other))
+        for name, one, other in known
+        if one != other
+    ]
 
 
 def _by_rank(side: Analysed) -> dict[int, list[Run]]:

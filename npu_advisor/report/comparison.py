@@ -35,6 +35,8 @@ def render_comparison(comparison: Comparison, options: Options) -> str:
         page.heading(page.say("ui.compare.ranks", base=pair.base_rank, new=pair.new_rank), "")
     for line in wrap(verdict(page.say, pair), page.width - 2):
         page.add((" " + line, STRONG))
+    for line in (line for note in notes(page.say, comparison) for line in wrap(note, page.width - 2)):
+        page.add((" " + line, MUTED))
     page.blank()
     _add_ledger(page, pair)
     _add_causes(page, pair, places)
@@ -79,6 +81,19 @@ def verdict(say: Say, pair: RankPair) -> str:
     if judgement.verdict == "within_noise" and abs(judgement.shift) < judgement.floor * judgement.base.median:
         told += say("ui.compare.floor", floor=format_pct(judgement.floor))
     return told
+
+
+def notes(say: Say, comparison: Comparison) -> list[str]:
+    """What a reader must know of the two recordings before the figures."""
+    told = []
+    if comparison.settings:
+        pairs = [
+            say("ui.compare.from_to", what=each.name, base=each.base or "-", new=each.new or "-")
+            for each in comparison.settings
+        ]
+        told.append(say("ui.compare.settings", settings=say("ui.compare.comma").join(pairs)))
+    unmarked = [side for side in ("base", "new") if getattr(comparison.main, f"{side}_steps") == [None]]
+    return [*told, *(say("ui.compare.unmarked", side=say(f"ui.compare.{side}")) for side in unmarked)]
 
 
 def _add_ledger(page: Page, pair: RankPair) -> None:

@@ -50,6 +50,11 @@ COMPARE: dict[str, tuple[str, str]] = {
     ),
     "ui.compare.ranks": ("Rank {base} against rank {new}", "{base} 号卡与 {new} 号卡"),
     "ui.compare.other_ranks": ("Other ranks", "其他卡"),
+    "ui.compare.settings": ("Recorded differently: {settings}.", "采集设置不同：{settings}。"),
+    "ui.compare.unmarked": (
+        "Without step marks the whole recording of {side} counts as one step: compare calls, not totals.",
+        "{side}没有步标记，整段采集按一步计：请比较各个调用，而非总量。",
+    ),
     "ui.compare.base": ("base", "基线"),
     "ui.compare.new": ("new", "新"),
     "ui.compare.change": ("change", "变化"),
