@@ -12,14 +12,18 @@ from npu_advisor.base.frame import parse_frame
 from npu_advisor.base.intervals import Spans, empty
 from npu_advisor.compare import pieces
 from npu_advisor.compare.causes import PlaceChange, Side, attribute
+from npu_advisor.compare.inner import launched
 from npu_advisor.compare.kernels import classes, one_sided, types_by_group, used
 from npu_advisor.compare.match import Group, Matching, Recording, Site
+from npu_advisor.compare.modules import module_changes
 from npu_advisor.compare.noise import RUN_FLOOR, change, judged
+from npu_advisor.compare.normalised import normalised
 from npu_advisor.compare.ops import Counted, op_changes
 from npu_advisor.compare.tally import Place, Places, Tally, place_of, samples
 from npu_advisor.comparison import Attribution, Cause, Change, OpChange, RankPair
 from npu_advisor.derive.comm import waits_for_rank, waits_told_by
 from npu_advisor.derive.facts import memory_peak
+from npu_advisor.derive.peaks import peaks
 from npu_advisor.engine.places import Roots, location
 from npu_advisor.findings import Location
 from npu_advisor.graph.replay.path import StepPath
@@ -48,7 +52,7 @@ def compare_runs(base: Sequence[Run], new: Sequence[Run], roots: Roots) -> RankP
     lines = _Lines(roots)
     kernels = [used(side) for side in counted.recordings]
     base_ops, new_ops = (
-        Counted(work, holding, types_by_group(side))
+        Counted(work, holding, types_by_group(side), launched(side))
         for work, holding, side in zip(counted.work, counted.holding, kernels, strict=True)
     )
     ops = op_changes(base_ops, new_ops, counted.matching.groups, lines.pair)
@@ -56,7 +60,10 @@ def compare_runs(base: Sequence[Run], new: Sequence[Run], roots: Roots) -> RankP
     calls = [sum(getattr(row.calls, side) or 0.0 for row in shown) for side in ("base", "new")]
     matched = [row for row in shown if row.status in ("matched", "reshaped")]
     common = sum(min(row.calls.base or 0.0, row.calls.new or 0.0) for row in matched)
-    devices = [side[0].profile.info.device_kind for side in (base, new)]
+    infos = [side[0].profile.info for side in (base, new)]
+    chips = peaks(base[0].profile), peaks(new[0].profile)
+    other = infos[0].device_kind != infos[1].device_kind or (None not in chips and chips[0] != chips[1])
+    ratios = normalised(kernels[0], kernels[1], counted.matching.groups, chips) if other else {}
     return RankPair(
         base_rank=base[0].profile.rank,
         new_rank=new[0].profile.rank,
@@ -69,12 +76,15 @@ def compare_runs(base: Sequence[Run], new: Sequence[Run], roots: Roots) -> RankP
         extra=_extra(counted),
         attribution=_attribution(counted, lines, ops),
         ops=[row for _, row in ops],
+        modules=module_changes([row for _, row in ops]),
         matched_calls=round(common),
         base_only_calls=round(calls[0] - common),
         new_only_calls=round(calls[1] - common),
         host_us_per_call=_per_call(matched),
-        classes=classes(kernels[0], kernels[1]),
-        one_sided=one_sided(kernels[0], kernels[1], lines.of, devices[0] == devices[1]),
+        base_chip=chips[0].name if chips[0] else None,
+        new_chip=chips[1].name if chips[1] else None,
+        classes=classes(kernels[0], kernels[1], ratios),
+        one_sided=one_sided(kernels[0], kernels[1], lines.of, infos[0].device_kind == infos[1].device_kind),
     )
 
 

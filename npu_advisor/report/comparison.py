@@ -11,6 +11,7 @@ from npu_advisor.base.units import format_bytes, format_count, format_pct, forma
 from npu_advisor.comparison import Cause, Change, Comparison, FindingChange, OneSided, RankPair
 from npu_advisor.findings import Location
 from npu_advisor.report.cards import Places
+from npu_advisor.report.comparison_work import add_work
 from npu_advisor.report.options import Options
 from npu_advisor.report.page import Page
 from npu_advisor.report.text import inert, pad, shorten, wrap
@@ -41,7 +42,7 @@ def render_comparison(comparison: Comparison, options: Options) -> str:
     _add_ledger(page, pair)
     _add_causes(page, pair, places)
     if comparison.base_device != comparison.new_device or options.show_all:
-        _add_classes(page, pair)
+        add_work(page, pair)
     _add_one_sided(page, pair, places)
     _add_findings(page, comparison.findings, places)
     _add_other_ranks(page, comparison, pair)
@@ -193,16 +194,6 @@ def work_told(say: Say, change: Change) -> str:
     form = format_us if change.key.endswith("_us") else format_count
     what = say(f"ui.compare.work.{change.key}")
     return say("ui.compare.from_to", what=what, base=form(change.base), new=form(change.new))
-
-
-def _add_classes(page: Page, pair: RankPair) -> None:
-    page.heading(page.say("ui.compare.classes"), page.say("ui.compare.classes_note"))
-    for each in pair.classes:
-        sides = ((each.kernels.base, each.us.base), (each.kernels.new, each.us.new))
-        texts = [text for count, us in sides for text in (format_count(round(count or 0.0, 1)), format_us(us))]
-        figures = "".join(pad(text, _CELLS, right=True) for text in (*texts, signed(each.us.change)))
-        page.add((f"   {each.name}", ""), right=(figures, _tone(each.us.change)))
-    page.blank()
 
 
 def _add_one_sided(page: Page, pair: RankPair, places: Places) -> None:
