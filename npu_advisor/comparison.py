@@ -63,14 +63,32 @@ class Change(_Model):
     judgement: Judgement | None = None
 
 
-class OpChange(_Model):
-    """Calls of one kind at one line, per step. ``status``: matched, reshaped (other input shapes), gone, added.
+class InnerChange(_Model):
+    """Kernels launched by one op inside matched calls, per step; ``path`` are the ops from below the call down to it,
+    with ``/`` between them, empty for the call itself."""
 
+    path: str
+    kernels: Change
+    kernel_us: Change
+
+
+class OpChange(_Model):
+    """Calls of one kind at one line in one module, per step. ``status``: matched, reshaped (other input shapes), gone,
+    added.
+
+    ``name`` is the name of new, where there is one; ``base_name`` the one of base. Shapes and types are those of the
+    inputs that are tensors, ``;`` between them. ``base_module`` and ``new_module``
+    are the classes of the modules around the calls, the outermost first, with ``/`` between them (null: unknown).
     ``host_us`` is the time their ops are open on the host; ``path_us`` how much of the step's end they hold (on the
-    critical path, else in the device's ledger).
+    critical path, else in the device's ledger). ``inner`` tells which ops inside launch, where that differs.
     """
 
     name: str
+    base_name: str | None = None
+    base_dtypes: str | None = None
+    new_dtypes: str | None = None
+    base_module: str | None = None
+    new_module: str | None = None
     status: Literal["matched", "reshaped", "gone", "added"]
     base_shapes: str | None
     new_shapes: str | None
@@ -83,19 +101,40 @@ class OpChange(_Model):
     path_us: Change
     only_base_kernels: dict[str, float] = Field(default_factory=dict)
     only_new_kernels: dict[str, float] = Field(default_factory=dict)
+    inner: list[InnerChange] = Field(default_factory=list)
+
+
+class ModuleChange(_Model):
+    """All calls inside one place of the module tree, those of its inner modules and of its backward included, per step.
+
+    ``base`` and ``new`` are its path as in :class:`OpChange`; null where that side has no such module.
+    """
+
+    base: str | None
+    new: str | None
+    calls: Change
+    kernels: Change
+    kernel_us: Change
+    host_us: Change
 
 
 class Cause(_Model):
-    """One line whose own work changed, and what that did to the step; ``name`` is the op where no line is known.
+    """What changed by itself, and what that did to the step.
 
-    ``us`` is its part of the change: ``direct_us`` (what this line holds of the step, after less before) and
-    ``knock_on_us`` (its share of what moved at lines whose own work is the same: they overlap differently now).
-    ``work`` says what changed: calls, kernels, kernel_us, host_us, communication_us.
+    ``kind`` says where: at a ``line``; in an ``op`` (``name``) whose line is unknown; on the ``device`` or the
+    ``host``, whose every kernel or call takes ``factor`` times as long; on an ``other_rank`` (``rank``, null where it
+    is unknown) that collectives waited for.
+    ``us`` is its part of the change: ``direct_us`` (what it holds of the step, after less before) and
+    ``knock_on_us`` (its share of what moved where the work is the same: it overlaps differently now).
+    ``work`` says what changed: calls, kernels, kernel_us, host_us, communication_us (moving data), waiting_us.
     """
 
+    kind: Literal["line", "op", "device", "host", "other_rank"] = "line"
     base_location: Location | None
     new_location: Location | None
     name: str | None = None
+    rank: int | None = None
+    factor: float | None = None
     us: float
     share_of_change: float | None
     direct_us: float
@@ -120,12 +159,30 @@ class Attribution(_Model):
     remainder_us: float
 
 
+class Normalised(_Model):
+    """The same work of one class on both sides (``base_us`` and ``new_us`` per step: matched calls with equal shapes
+    and types) against what the devices can do at most: FLOP/s or bytes/s, whatever bounds the class.
+
+    ``ratio`` is (new_us / base_us) / (base_peak / new_peak): 1 where both use their device equally well, 2 where new
+    takes twice what its device should need; null with the ``reason``.
+    """
+
+    bound: Literal["flops", "bandwidth"]
+    base_us: float
+    new_us: float
+    base_peak: float | None
+    new_peak: float | None
+    ratio: float | None
+    reason: Text | None = None
+
+
 class ClassChange(_Model):
-    """One class of kernels, per step."""
+    """One class of kernels, per step; ``normalised`` where the devices differ."""
 
     name: str
     kernels: Change
     us: Change
+    normalised: Normalised | None = None
 
 
 class PhaseChange(_Model):
@@ -156,9 +213,10 @@ class OneSided(_Model):
 class RankPair(_Model):
     """One rank of base against one of new.
 
+    ``base_chip`` and ``new_chip`` are the devices whose peaks are known.
     ``ledger`` splits the step (the parts add up to it); ``idle`` parts are named by owner; ``extra`` holds what lies
-    across: prepare, communication in all, memory peaks. ``host_us_per_call`` is the mean time that a matched call
-    takes on the host.
+    across: prepare, communication in all and the waits for other ranks in it, memory peaks. ``host_us_per_call`` is
+    the mean time that a matched call takes on the host.
     """
 
     base_rank: int
@@ -167,11 +225,14 @@ class RankPair(_Model):
     new_steps: list[int | None]
     base_runs: int
     new_runs: int
+    base_chip: str | None = None
+    new_chip: str | None = None
     step: Change
     ledger: list[Change]
     extra: list[Change]
     attribution: Attribution
     ops: list[OpChange]
+    modules: list[ModuleChange] = Field(default_factory=list)
     matched_calls: int
     base_only_calls: int
     new_only_calls: int
@@ -179,6 +240,12 @@ class RankPair(_Model):
     classes: list[ClassChange]
     one_sided: list[OneSided]
     phases: list[PhaseChange] = Field(default_factory=list)
+
+    def own_us(self, side: Literal["base", "new"]) -> float:
+        """The step of one side without its waits for other ranks."""
+        waits = next((each for each in self.extra if each.key == "waiting_us"), None)
+        whole, waited = (getattr(each, side) if each else 0.0 for each in (self.step, waits))
+        return (whole or 0.0) - (waited or 0.0)
 
 
 class FindingChange(_Model):
@@ -195,6 +262,15 @@ class FindingChange(_Model):
     new_location: Location | None
 
 
+class Setting(_Model):
+    """A setting of the recording, version or environment variable (``env.NAME``) that both sides tell and that differs;
+    null where a variable is not set."""
+
+    name: str
+    base: str | None
+    new: str | None
+
+
 class Comparison(_Model):
     """Everything one comparison has to say; ``pairs`` in order of base rank."""
 
@@ -204,14 +280,15 @@ class Comparison(_Model):
     new: ProfileFacts
     base_device: str
     new_device: str
+    settings: list[Setting] = Field(default_factory=list)
     pairs: list[RankPair]
     findings: list[FindingChange] = Field(default_factory=list)
     diagnostics: list[Remark] = Field(default_factory=list)
 
     @property
     def main(self) -> RankPair:
-        """The pair whose new step takes longest."""
-        return max(self.pairs, key=lambda pair: pair.step.new or 0.0)
+        """The pair that holds up the job: the one whose step is longest without its waits for other ranks."""
+        return max(self.pairs, key=lambda pair: max(pair.own_us("base"), pair.own_us("new")))
 
 
 class Verified(_Model):

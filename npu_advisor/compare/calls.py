@@ -7,11 +7,13 @@ they are looked through: the ops directly inside them are the calls, and everyth
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, Mask
+from npu_advisor.compare.modules import Modules
 from npu_advisor.compare.vocabulary import common_name
 from npu_advisor.graph.idle import DATA_OPS
 from npu_advisor.graph.named import STEP_MARK, starting
@@ -20,14 +22,18 @@ from npu_advisor.graph.source import ENGINE_MARK
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.table import Table
 
+_TORCH = ("aten::", "npu::")
 _BLANKS = re.compile(r"\s+")
 
 
 class Kind(NamedTuple):
-    """What a call is: its name (common to all devices) and the shapes of its inputs, empty where unknown."""
+    """What a call is: its name (common to all devices), the shapes of its inputs and the path of the module that ran
+    it; ``dtypes`` are those of the inputs that are tensors. Empty where unknown."""
 
     name: str
     shapes: str
+    module: str = ""
+    dtypes: str = ""
 
 
 class Calls:
@@ -35,26 +41,42 @@ class Calls:
 
     ``row`` is the op of each call, ``step`` its row in ``steps``, ``role`` the kind of thread it ran on (0 the main
     one, 1 those of autograd, 2 others), ``kind`` an index into ``kinds``, ``source`` an index into ``sources`` (-1
-    without a line). ``of_op`` is the call that each op belongs to, -1 for what is in none.
+    without a line). ``of_op`` is the call that each op belongs to, -1 for what is in none; ``core`` the common name of
+    the op inside each call that launches its first kernel, empty without one; ``module`` the run of a module (in
+    ``modules``) that each call is in, -1 none.
     """
 
     def __init__(self, profile: Profile) -> None:
         ops = profile.table("ops")
         tree = nesting_of(profile, "ops")
-        outer = _outermost(ops, tree.parent.astype(np.int64), int(tree.depth.max(initial=-1)) + 1)
+        parent = tree.parent.astype(np.int64)
+        outer = _outermost(ops, parent, int(tree.depth.max(initial=-1)) + 1)
         roles = _roles(ops)
         found = np.flatnonzero(outer)
         order = np.lexsort((ops["start_ns"][found], roles[found], ops["step"][found]))
         self.row: Ints = found[order]
         self.step: Ints = ops["step"][self.row]
         self.role: Ints = roles[self.row]
-        self.kinds, self.kind = _kinds(ops, self.row)
+        self.modules = Modules(profile)
+        self.module: Ints = self.modules.at(ops["track"][self.row], ops["start_ns"][self.row])
         self.sources = [str(text) for text in ops["source"].categories]
         self.source: Ints = ops["source"].codes[self.row].astype(np.int64)
         own = np.full(len(ops), -1, dtype=np.int64)
         own[self.row] = np.arange(len(self.row))
         self.of_op: Ints = tree.inherit(own)
+        paths = [self.modules.path[run] if run >= 0 else "" for run in self._runs(ops).tolist()]
+        self.kinds, self.kind = _kinds(ops, self.row, paths)
         self.shaped = any(kind.shapes for kind in self.kinds)
+        self.core = _cores(profile, parent, self.of_op, len(self.row))
+
+    def _runs(self, ops: Table) -> Ints:
+        """The run of a module that each call belongs to: its own, else that of the forward op it is the backward of."""
+        linked = np.flatnonzero((ops["forward"] >= 0) & (self.of_op >= 0))
+        forward = np.full(len(self.row), -1, dtype=np.int64)
+        # The first op of a call decides: written last.
+        forward[self.of_op[linked[::-1]]] = self.of_op[ops["forward"][linked[::-1]]]
+        runs: Ints = np.where(self.module >= 0, self.module, np.append(self.module, -1)[forward])
+        return runs
 
     def in_step(self, step: int, role: int) -> Ints:
         """The calls (positions) of one step on one kind of thread, in order."""
@@ -103,20 +125,42 @@ def engine_tracks(ops: Table) -> Ints:
     return tracks
 
 
-def _kinds(ops: Table, rows: Ints) -> tuple[list[Kind], Ints]:
-    """The distinct kinds of the ops at ``rows`` and the index of each one's."""
-    names, shapes = ops["name"], ops["shapes"]
-    width = len(shapes.categories) + 1
-    codes = names.codes[rows].astype(np.int64) * width + shapes.codes[rows] + 1
-    distinct, inverse = np.unique(codes, return_inverse=True)
-    kinds: dict[Kind, int] = {}
-    index = np.zeros(len(distinct), dtype=np.int64)
-    for at, code in enumerate(distinct.tolist()):
-        name, shape = divmod(code, width)
-        text = str(shapes.categories[shape - 1]) if shape else ""
-        kind = Kind(common_name(str(names.categories[name])), _tidy(text))
+def _kinds(ops: Table, rows: Ints, paths: Sequence[str]) -> tuple[list[Kind], Ints]:
+    """The distinct kinds of the ops at ``rows``, run by the modules ``paths``, and the index of each one's."""
+    names, shapes, types = ops["name"], ops["shapes"], ops["dtypes"]
+    modules = {path: number for number, path in enumerate(dict.fromkeys(paths))}
+    columns = (names.codes[rows], shapes.codes[rows], [modules[path] for path in paths], types.codes[rows])
+    distinct, inverse = np.unique(np.array(columns, dtype=np.int64), axis=1, return_inverse=True)
+    texts, kinds = list(modules), dict[Kind, int]()
+    index = np.zeros(distinct.shape[1], dtype=np.int64)
+    for at, (name, shape, module, type_) in enumerate(distinct.T.tolist()):
+        shown = _tidy(str(shapes.categories[shape])) if shape >= 0 else ""
+        dtypes = _of_tensors(shown, _tidy(str(types.categories[type_]))) if type_ >= 0 else ""
+        kind = Kind(common_name(str(names.categories[name])), shown, texts[module], dtypes)
         index[at] = kinds.setdefault(kind, len(kinds))
-    return list(kinds), index[inverse.reshape(-1)] if len(rows) else np.zeros(0, dtype=np.int64)
+    return list(kinds), index[inverse.reshape(-1)]
+
+
+def _cores(profile: Profile, parent: Ints, of_op: Ints, calls: int) -> list[str]:
+    """By call: the common name of the innermost qualified op around its first kernel."""
+    ops, kernels = profile.table("ops"), profile.table("kernels")
+    op = kernels["op"][np.argsort(kernels["start_ns"], kind="stable")]
+    op = op[op >= 0]
+    op = op[of_op[op] >= 0]
+    call, first = np.unique(of_op[op], return_index=True)
+    named = [common_name(str(name)) if str(name).startswith(_TORCH) else "" for name in ops["name"].categories]
+    found = [""] * calls
+    for one, row in zip(call.tolist(), op[first].tolist(), strict=True):
+        while row >= 0 and of_op[row] == one and not found[one]:
+            found[one] = named[ops["name"].codes[row]]
+            row = parent[row]
+    return found
+
+
+def _of_tensors(shapes: str, dtypes: str) -> str:
+    """The types of those inputs that have a shape."""
+    pairs = zip(shapes.split(";"), dtypes.split(";"), strict=False)
+    return ";".join(dtype for shape, dtype in pairs if shape)
 
 
 def _tidy(shapes: str) -> str:

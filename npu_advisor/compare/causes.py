@@ -1,24 +1,27 @@
-"""Which lines explain the change of the step, and how much of it each.
+"""What explains the change of the step, and how much of it each.
 
 The time that holds the step (the critical path through the run; the device's ledger where no replay can be trusted)
-is cut by line on both sides. Line by line the differences add up to the change of the step, but not each line that
-holds more or less of it is to blame: a line whose own work is the same holds another part of the step only because
-something else overlaps with it differently now. So the lines whose own work changed (more or fewer calls or kernels,
-or time beyond noise) are the causes; what moved at all other lines was knocked on by them and is shared among the
-causes in proportion to what they moved themselves. Without a cause it is the remainder, and so is what moved because
-a line's own work varied within noise.
+is cut by place on both sides: by line, or by op where no line is known; waits for other ranks are a place of their own.
+Place by place the differences add up to the change of the step, but not each place that holds more or less of it is to
+blame: one whose own work is the same holds another part of the step only because something else overlaps with it
+differently now. So the places whose own work changed (more or fewer calls or kernels, or time beyond noise) are the
+causes; what moved at all other places was knocked on by them and is shared among the causes in proportion to what they
+moved themselves. Without a cause it is the remainder, and so is what moved because a place's own work varied within
+noise. What waits for other ranks moved is always told by itself. Where every kernel (or op) takes the same factor
+longer, the device (or the host) is the cause, not each line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from npu_advisor.compare.noise import judged
-from npu_advisor.compare.tally import UNPLACED, Tally, samples
+from npu_advisor.compare.tally import UNPLACED, WAITING, Tally, samples
+from npu_advisor.compare.uniform import Uniform, everywhere
 from npu_advisor.comparison import Change
 
-# What a line's own work is: part of the tally, what it is called, which value, and the share by which it differs
+# What a place's own work is: part of the tally, what it is called, which value, and the share by which it differs
 # between runs of the same program.
 WORK = (
     ("call", "calls", "count", 0.0),
@@ -26,8 +29,9 @@ WORK = (
     ("kernel", "kernel_us", "us", 0.03),
     ("host", "host_us", "us", 0.10),
     ("communication", "communication_us", "us", 0.10),
+    ("waiting", "waiting_us", "us", 0.10),
 )
-# A change of a line's own time below this share of the step moves nothing that anybody would notice.
+# A change of a place's own time below this share of the step moves nothing that anybody would notice.
 _LEAST = 0.0005
 
 
@@ -40,13 +44,15 @@ class Side(NamedTuple):
 
 
 class PlaceChange(NamedTuple):
-    """A place (number), what it moved of the step (us), by part, and how its own work changed."""
+    """A place (number), what it moved of the step (us), by part, and how its own work changed: by ``factor``
+    everywhere, where that is told."""
 
     place: int
     direct_us: float
     knock_on_us: float
     parts: dict[str, float]
     work: list[Change]
+    factor: float | None = None
 
     @property
     def us(self) -> float:
@@ -62,33 +68,41 @@ class Explained(NamedTuple):
     remainder_us: float
 
 
-def attribute(base: Side, new: Side) -> Explained:
-    """What explains the change of the step."""
+_Moved = dict[int, dict[str, float]]
+_Work = dict[int, list[Change]]
+
+
+def attribute(base: Side, new: Side, beside: Collection[int]) -> Explained:
+    """What explains the change of the step. ``beside`` are places with calls next to ones that came or went: what moves
+    there is the same edit."""
     moved, work = _moved(base.holding, new.holding), _work(base, new)
-    causes = [
-        at for at, changes in work.items() if at != UNPLACED and any(_is_real(each, base.step_us) for each in changes)
-    ]
-    total = new.step_us - base.step_us
-    direct = {at: sum(moved.get(at, {}).values()) for at in causes}
-    others = {at: sum(parts.values()) for at, parts in moved.items() if at not in direct}
-    knocked_on = sum(us - _noise(at, us, work) for at, us in others.items())
-    shares = _shares(direct, work)
+    spread = [_of_everything(each, moved, work, base.step_us) for each in everywhere(base.work, new.work)]
+    alone = [_at_place(at, moved, work) for at, changes in work.items() if _is_cause(changes, base.step_us)]
+    causes = [*spread, *(cause for cause in alone if cause.place != UNPLACED)]
+    shares = _shares(causes)
+    waited = abs(sum(moved.get(WAITING, {}).values())) >= _LEAST * base.step_us
+    if waited and WAITING not in {cause.place for cause in causes}:
+        # Noise or not, it is no work of this rank: told apart it spoils neither the causes nor the remainder.
+        causes, shares = [*causes, _at_place(WAITING, moved, work)], [*shares, 0.0]
+    told = {cause.place for cause in causes}
+    others = {at: sum(parts.values()) for at, parts in moved.items() if at not in told}
+    knocked_on = sum(us if at in beside else us - _noise(at, us, work) for at, us in others.items())
     found = [
-        PlaceChange(at, us, knocked_on * shares[at], moved.get(at, {}), [each for each in work[at] if each.change])
-        for at, us in direct.items()
+        cause._replace(knock_on_us=knocked_on * share, work=[each for each in cause.work if each.change])
+        for cause, share in zip(causes, shares, strict=True)
     ]
     elsewhere = [PlaceChange(at, us, 0.0, moved[at], []) for at, us in others.items()]
     return Explained(
         causes=sorted(found, key=lambda cause: (-round(abs(cause.us), 1), -_extent(cause.work))),
         elsewhere=sorted(elsewhere, key=lambda each: -abs(each.us)),
-        remainder_us=total - sum(cause.us for cause in found),
+        remainder_us=new.step_us - base.step_us - sum(cause.us for cause in found),
     )
 
 
-def _moved(base: Tally, new: Tally) -> dict[int, dict[str, float]]:
+def _moved(base: Tally, new: Tally) -> _Moved:
     """By place and part: how much more of the step it holds, in us."""
     before, after = base.mean("place", "part"), new.mean("place", "part")
-    found: dict[int, dict[str, float]] = {}
+    found: _Moved = {}
     for key in {**before, **after}:
         difference = after.get(key, 0.0) - before.get(key, 0.0)
         if difference:
@@ -96,29 +110,59 @@ def _moved(base: Tally, new: Tally) -> dict[int, dict[str, float]]:
     return found
 
 
-def _noise(place: int, us: float, work: dict[int, list[Change]]) -> float:
+def _at_place(place: int, moved: _Moved, work: _Work) -> PlaceChange:
+    parts = moved.get(place, {})
+    return PlaceChange(place, sum(parts.values()), 0.0, parts, work[place])
+
+
+def _of_everything(spread: Uniform, moved: _Moved, work: _Work, step_us: float) -> PlaceChange:
+    """The cause that is a factor on everything: takes from ``moved`` and ``work`` what it explains there."""
+    parts: dict[str, float] = {}
+    for at, changes in work.items():
+        (mine, rest) = _parted(changes, spread)
+        if mine is None or _is_cause(rest, step_us):
+            continue
+        work[at] = rest
+        share = _limited(sum(moved.get(at, {}).values()), mine.change or 0.0)
+        for part, us in moved.get(at, {}).items():
+            parts[part] = parts.get(part, 0.0) + us * share
+            moved[at][part] = us * (1 - share)
+    return PlaceChange(spread.place, sum(parts.values()), 0.0, parts, [spread.total], spread.factor)
+
+
+def _parted(changes: Sequence[Change], spread: Uniform) -> tuple[Change | None, list[Change]]:
+    mine = next((each for each in changes if spread.fits(each)), None)
+    return mine, [each for each in changes if each is not mine]
+
+
+def _limited(moved_us: float, own_us: float) -> float:
+    """The share of what moved at a place that its own work can explain."""
+    return min(max(own_us / moved_us, 0.0), 1.0) if moved_us else 0.0
+
+
+def _noise(place: int, us: float, work: _Work) -> float:
     """What of a move at a place that is no cause its own work explains: that varied by no more than noise."""
     most = abs(us) if place == UNPLACED else min(_extent(work.get(place, [])), abs(us))
     return most if us > 0 else -most
 
 
-def _shares(direct: dict[int, float], work: dict[int, list[Change]]) -> dict[int, float]:
+def _shares(causes: Sequence[PlaceChange]) -> list[float]:
     """By cause: its share of what was knocked on."""
-    weights = {at: abs(us) for at, us in direct.items()}
-    if not any(weights.values()):
-        weights = {at: _extent(work[at]) for at in direct}
-    whole = sum(weights.values())
-    return {at: weight / whole if whole else 0.0 for at, weight in weights.items()}
+    weights = [abs(cause.direct_us) for cause in causes]
+    if not any(weights):
+        weights = [_extent(cause.work) for cause in causes]
+    whole = sum(weights)
+    return [weight / whole if whole else 0.0 for weight in weights]
 
 
 def _extent(work: Sequence[Change]) -> float:
-    """How much a line's work changed, in us."""
+    """How much a place's work changed, in us."""
     return sum(abs(change.change or 0.0) for change in work if change.key.endswith("_us"))
 
 
-def _work(base: Side, new: Side) -> dict[int, list[Change]]:
+def _work(base: Side, new: Side) -> _Work:
     """By place: its own work on both sides."""
-    found: dict[int, list[Change]] = {}
+    found: _Work = {}
     for part, key, value, floor in WORK:
         before, after = base.work.by("part", "place", value=value), new.work.by("part", "place", value=value)
         for at in {**before, **after}:
@@ -128,8 +172,12 @@ def _work(base: Side, new: Side) -> dict[int, list[Change]]:
     return found
 
 
+def _is_cause(work: Sequence[Change], step_us: float) -> bool:
+    return any(_is_real(each, step_us) for each in work)
+
+
 def _is_real(change: Change, step_us: float) -> bool:
-    """Whether a line's work differs by more than noise, and by an amount that can matter."""
+    """Whether a place's work differs by more than noise, and by an amount that can matter."""
     if change.key.endswith("_us"):
         if abs(change.change or 0.0) < _LEAST * step_us:
             return False

@@ -94,6 +94,9 @@ def _status(
         checked = any(each.id == rule and each.outcome in ("fired", "clean") for each in missing.rules)
         return ("new" if one is None else "fixed") if checked else "not_checked"
     before, after = (cost or 0.0 for cost in costs)
+    if one.saving is None or other.saving is None:
+        # What no fix gives back has no price that could rise or fall.
+        return "same"
     if abs(after - before) <= max(_SAME_SHARE * abs(before), _SAME_OF_STEP * step_us):
         return "same"
     return "worse" if after > before else "better"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
+from npu_advisor.compare.inner import inner_paths
 from npu_advisor.compare.match import Recording
 from npu_advisor.compare.noise import change
 from npu_advisor.compare.vocabulary import class_names, kernel_class
-from npu_advisor.comparison import ClassChange, OneSided
+from npu_advisor.comparison import ClassChange, Normalised, OneSided
 from npu_advisor.findings import Location
 
 # Between devices every kernel has another name; what counts there is the work that only one of them has to do.
@@ -21,15 +22,11 @@ _TABLES = (("kernels", "type", ""), ("comms", "type", "communication"), ("tasks"
 
 
 def used(recordings: Sequence[Recording]) -> pd.DataFrame:
-    """Kernels, copies and collectives of the steps that count: type, class, op, source, group, us; the number of steps
-    is in ``attrs["steps"]``."""
+    """Kernels, copies and collectives of the steps that count: type, class, op, source, group, inner (path inside the
+    call), us; the number of steps is in ``attrs["steps"]``."""
     frames = []
     for recording in recordings:
-        for name, type_of, fixed in (
-            ("kernels", "type", ""),
-            ("comms", "type", "communication"),
-            ("tasks", "name", "copy"),
-        ):
+        for name, type_of, fixed in _TABLES:
             table = recording.profile.table(name)
             chosen = np.isin(table["step"], recording.steps)
             if name == "tasks":
@@ -43,6 +40,7 @@ def used(recordings: Sequence[Recording]) -> pd.DataFrame:
                     "source": table.strings("source")[rows],
                     "group": np.append(recording.group, -1)[np.append(recording.calls.of_op, -1)[op]],
                     "us": table["dur_us"][rows],
+                    "inner": inner_paths(recording.profile, recording.calls, op),
                     "table": name,
                 }
             )
@@ -56,8 +54,8 @@ def used(recordings: Sequence[Recording]) -> pd.DataFrame:
     return found
 
 
-def classes(base: pd.DataFrame, new: pd.DataFrame) -> list[ClassChange]:
-    """Launches and time of every class that either side has, the longest first."""
+def classes(base: pd.DataFrame, new: pd.DataFrame, ratios: Mapping[str, Normalised]) -> list[ClassChange]:
+    """Launches and time of every class that either side has, the longest first; with the ratio that is known of it."""
     tables = [side.groupby("kernel_class")["us"].agg(["size", "sum"]) / side.attrs["steps"] for side in (base, new)]
     found = []
     for name in class_names():
@@ -67,7 +65,8 @@ def classes(base: pd.DataFrame, new: pd.DataFrame) -> list[ClassChange]:
                 [float(figure[column]) if figure is not None else 0.0 for figure in figures]
                 for column in ("size", "sum")
             )
-            found.append(ClassChange(name=name, kernels=change("kernels", counts), us=change("us", times)))
+            kernels, us = change("kernels", counts), change("us", times)
+            found.append(ClassChange(name=name, kernels=kernels, us=us, normalised=ratios.get(name)))
     return sorted(found, key=lambda each: -max(each.us.base or 0.0, each.us.new or 0.0))
 
 

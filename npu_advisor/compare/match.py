@@ -1,9 +1,10 @@
 """Which call of the one side is which call of the other, and which line of the one is which line of the other.
 
-One step of each side stands for the side. Their calls are aligned thread by thread: first by name and shapes (longest
-common subsequence, so that calls put in, taken out or repeated in between do no harm), then, in the gaps that leaves,
-by name alone (the batch size has changed), and at last what only changed places at its line. All other steps are
-aligned to the one that stands for their side.
+One step of each side stands for the side. Their calls are aligned thread by thread, down the module tree where both
+sides recorded it: first by name and shapes (longest common subsequence, so that calls put in, taken out or repeated in
+between do no harm; those that launch kernels before the others), then, in the gaps that leaves, by name alone (the
+batch size has changed), by the op inside them that launches (another op around it), and at last what only changed
+places at its line. All other steps are aligned to the one that stands for their side.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.intervals import Ints
+from npu_advisor.compare.align import aligned, aligned_trees, filled, pairing
 from npu_advisor.compare.calls import ROLES, Calls, Kind
-from npu_advisor.compare.lcs import Pairs, common
+from npu_advisor.compare.lcs import Pairs
+from npu_advisor.compare.tokens import Numbered, Tokens
 from npu_advisor.model.profile import Profile
 
-# Sides that share this part of the shorter one's calls, shapes included, are the same program.
-_ALIKE = 0.5
+# Alignment down the module tree must match this share of what it would without.
+_CORRESPONDING = 0.9
 
 
 class Site(NamedTuple):
@@ -74,8 +77,7 @@ class Matching:
         self.groups: list[Group] = []
         self._number: dict[Group, int] = {}
         self._known: dict[tuple[int, str | None, Kind], int] = {}
-        self._kinds: dict[Kind, int] = {}
-        self._names: dict[str, int] = {}
+        self._tokens = Tokens()
         first, second = base[0], new[0]
         pairs = self._pairs(first, first.usual_step, second, second.usual_step)
         self._lines = _lines(first.calls, second.calls, pairs)
@@ -100,23 +102,32 @@ class Matching:
             self.groups.append(group)
         return self._number[group]
 
-    def _tokens(self, calls: Calls, rows: Ints) -> tuple[Ints, Ints]:
-        """Numbers of the kinds, and of the names, of calls; equal on both sides where these are equal."""
-        kinds = np.array([self._kinds.setdefault(kind, len(self._kinds)) for kind in calls.kinds], dtype=np.int64)
-        names = np.array([self._names.setdefault(kind.name, len(self._names)) for kind in calls.kinds], dtype=np.int64)
-        return kinds[calls.kind[rows]], names[calls.kind[rows]]
+    def beside_edits(self) -> list[Group]:
+        """Groups that both sides have, with calls that follow one which only one side has."""
+        found: set[int] = set()
+        for recordings in self.sides:
+            first = recordings[0]
+            for role in ROLES:
+                group = first.group[first.calls.in_step(first.usual_step, role)]
+                both = np.array([None not in self.groups[each][1:] for each in group], dtype=bool)
+                found.update(group[1:][both[1:] & ~both[:-1]].tolist())
+        return [self.groups[each] for each in sorted(found)]
 
     def _pairs(self, first: Recording, step: int, second: Recording, other_step: int) -> list[tuple[int, int]]:
         found: list[tuple[int, int]] = []
-        by_kind = first.calls.shaped and second.calls.shaped
+        by_shape = first.calls.shaped and second.calls.shaped
         for role in ROLES:
-            one, other = first.calls.in_step(step, role), second.calls.in_step(other_step, role)
-            (kinds, names), (other_kinds, other_names) = (
-                self._tokens(first.calls, one),
-                self._tokens(second.calls, other),
-            )
-            pairs = _aligned((kinds, other_kinds), (names, other_names)) if by_kind else common(names, other_names)
-            found += zip(one[pairs.a].tolist(), other[pairs.b].tolist(), strict=True)
+            one = self._tokens.of(first.calls, first.calls.in_step(step, role), by_shape)
+            other = self._tokens.of(second.calls, second.calls.in_step(other_step, role), by_shape)
+            kinds, names, cores = zip(one[2:], other[2:], strict=True)
+            pairs = _in_order(one, other)
+            if one.in_modules and other.in_modules:
+                placed = aligned_trees(self._tokens.tree(one), self._tokens.tree(other))
+                in_place = filled(_positions(placed, one.rows, other.rows), kinds, names)
+                # Models of other classes have trees that say nothing about each other.
+                pairs = in_place if len(in_place.a) >= _CORRESPONDING * len(pairs.a) else pairs
+            pairs = filled(pairs, cores)
+            found += zip(one.rows[pairs.a].tolist(), other.rows[pairs.b].tolist(), strict=True)
         return found
 
     def _moved(self, first: Recording, second: Recording, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -160,7 +171,7 @@ class Matching:
             source, kind = recording.calls.source_of(call), recording.calls.kinds[recording.calls.kind[call]]
             known = self._known.get((side, source, kind))
             if known is None and (found := self._identity(side, recording, call)) in both[0] & both[1]:
-                known = self.add(Group(found[0], kind, kind))
+                known = self.add(Group(*found, found[1]))
             recording.group[call] = self._alone(side, source, kind) if known is None else known
 
     def _left(self) -> Iterator[tuple[int, Recording, int]]:
@@ -171,14 +182,29 @@ class Matching:
                     yield side, recording, call
 
     def _identity(self, side: int, recording: Recording, call: int) -> tuple[Site, Kind]:
-        site = self.site_of(recording.calls.source_of(call), side)
-        return site, recording.calls.kinds[recording.calls.kind[call]]
+        kind = recording.calls.kinds[recording.calls.kind[call]]
+        # Modules of the two sides may be called differently, or be unknown on one of them.
+        return self.site_of(recording.calls.source_of(call), side), kind._replace(module="")
 
     def _alone(self, side: int, source: str | None, kind: Kind) -> int:
         site = self.site_of(source, side)
         number = self.add(Group(site, kind, None) if side == 0 else Group(site, None, kind))
         self._known.setdefault((side, source, kind), number)
         return number
+
+
+def _in_order(one: Numbered, other: Numbered) -> Pairs:
+    """Pairs by their order alone: first the calls that launch, as views and checks occur anywhere."""
+    at, at_other = one.launching, other.launching
+    anchors = aligned((one.kinds[at], other.kinds[at_other]), (one.names[at], other.names[at_other]))
+    pairs = Pairs(at[anchors.a], at_other[anchors.b])
+    return filled(pairs, (one.kinds, other.kinds), (one.names, other.names))
+
+
+def _positions(pairs: Sequence[tuple[int, int]], one: Ints, other: Ints) -> Pairs:
+    """Pairs of calls as positions in the rising sequences of calls ``one`` and ``other``."""
+    both = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
+    return Pairs(np.searchsorted(one, both[:, 0]), np.searchsorted(other, both[:, 1]))
 
 
 def _rest(recording: Recording, taken: Iterable[int]) -> list[int]:
@@ -188,27 +214,6 @@ def _rest(recording: Recording, taken: Iterable[int]) -> list[int]:
     return rest
 
 
-def _aligned(kinds: tuple[Ints, Ints], names: tuple[Ints, Ints]) -> Pairs:
-    """Pairs by kind, and in the gaps between them by name."""
-    pairs = common(*kinds)
-    ends = tuple(np.concatenate(([-1], found, [len(all_)])) for found, all_ in zip(pairs, kinds, strict=True))
-    more_a, more_b = [pairs.a], [pairs.b]
-    gaps = np.flatnonzero((np.diff(ends[0]) > 1) & (np.diff(ends[1]) > 1))
-    for gap in gaps.tolist():
-        low_a, low_b = int(ends[0][gap]) + 1, int(ends[1][gap]) + 1
-        inner = common(names[0][low_a : ends[0][gap + 1]], names[1][low_b : ends[1][gap + 1]])
-        more_a.append(inner.a + low_a)
-        more_b.append(inner.b + low_b)
-    a, b = np.concatenate(more_a), np.concatenate(more_b)
-    order = np.argsort(a, kind="stable")
-    found = Pairs(a[order], b[order])
-    if len(pairs.a) >= _ALIKE * min(len(kinds[0]), len(kinds[1])):
-        return found
-    # Little has the same shapes: what happens to have them would tear apart what belongs together by its order.
-    by_name = common(*names)
-    return by_name if len(by_name.a) > len(found.a) else found
-
-
 def _lines(base: Calls, new: Calls, pairs: list[tuple[int, int]]) -> tuple[dict[str, str], dict[str, str]]:
     """Lines that are each other's, both ways: by how many matched calls they share, else by being the same text."""
     votes: Counter[tuple[str, str]] = Counter()
@@ -216,10 +221,5 @@ def _lines(base: Calls, new: Calls, pairs: list[tuple[int, int]]) -> tuple[dict[
         sources = base.source_of(one), new.source_of(other)
         if sources[0] is not None and sources[1] is not None:
             votes[sources[0], sources[1]] += 1
-    forth: dict[str, str] = {}
-    back: dict[str, str] = {}
     same = [(text, text) for text in base.sources if text in set(new.sources)]
-    for one_line, other_line in (*(pair for pair, _ in votes.most_common()), *same):
-        if one_line not in forth and other_line not in back:
-            forth[one_line], back[other_line] = other_line, one_line
-    return forth, back
+    return pairing([*(pair for pair, _ in votes.most_common()), *same])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from npu_advisor.compare.inner import Launched, inner_changes
 from npu_advisor.compare.match import Group, Site
 from npu_advisor.compare.noise import change
 from npu_advisor.compare.tally import Key, Tally
@@ -16,18 +17,20 @@ Status = Literal["matched", "reshaped", "gone", "added"]
 
 
 class Counted(NamedTuple):
-    """What was counted on one side: what was done, what holds the step, and kernel types by group."""
+    """What was counted on one side: what was done, what holds the step, kernel types by group, and which ops inside
+    the calls of each group launch."""
 
     work: Tally
     holding: Tally
     types: dict[int, dict[str, float]]
+    inner: Launched
 
 
 def op_changes(base: Counted, new: Counted, groups: list[Group], places: PlacePair) -> list[tuple[Group, OpChange]]:
     """Every group with its row, the one that changes most of the step first."""
     figures = [(_figures(side.work), side.holding.mean("group")) for side in (base, new)]
-    types = (base.types, new.types)
-    rows = [(group, _row(number, group, figures, types, places)) for number, group in enumerate(groups)]
+    sides = (base, new)
+    rows = [(group, _row(number, group, figures, sides, places)) for number, group in enumerate(groups)]
     return sorted(rows, key=lambda row: (-abs(row[1].path_us.change or 0.0), -abs(row[1].kernel_us.change or 0.0)))
 
 
@@ -50,17 +53,22 @@ def _row(
     number: int,
     group: Group,
     figures: list[tuple[_Figures, dict[Key, float]]],
-    types: tuple[dict[int, dict[str, float]], dict[int, dict[str, float]]],
+    sides: tuple[Counted, Counted],
     places: PlacePair,
 ) -> OpChange:
     shown = {
         key: change(key, [figure[key].get((part, number), 0.0) for figure, _ in figures]) for key, part, _ in _COUNTED
     }
-    launched = [side.get(number, {}) for side in types]
+    launched = [side.types.get(number, {}) for side in sides]
     base, new = places(group.site)
     kind = group.new or group.base
     return OpChange(
         name=kind.name if kind else "",
+        base_name=group.base.name if group.base else None,
+        base_dtypes=group.base.dtypes or None if group.base else None,
+        new_dtypes=group.new.dtypes or None if group.new else None,
+        base_module=group.base.module or None if group.base else None,
+        new_module=group.new.module or None if group.new else None,
         status=_status(group),
         base_shapes=group.base.shapes if group.base else None,
         new_shapes=group.new.shapes if group.new else None,
@@ -69,6 +77,7 @@ def _row(
         path_us=change("path_us", [holding.get((number,), 0.0) for _, holding in figures]),
         only_base_kernels={name: count for name, count in launched[0].items() if name not in launched[1]},
         only_new_kernels={name: count for name, count in launched[1].items() if name not in launched[0]},
+        inner=inner_changes(*(side.inner.get(number, {}) for side in sides)) if None not in group[1:] else [],
         **shown,
     )
 

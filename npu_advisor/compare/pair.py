@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from npu_advisor.base.frame import parse_frame
+from npu_advisor.base.intervals import Spans, empty
 from npu_advisor.compare import pieces
 from npu_advisor.compare.causes import PlaceChange, Side, attribute
+from npu_advisor.compare.inner import launched
 from npu_advisor.compare.kernels import classes, one_sided, types_by_group, used
 from npu_advisor.compare.match import Group, Matching, Recording, Site
+from npu_advisor.compare.modules import module_changes
 from npu_advisor.compare.noise import RUN_FLOOR, change, judged
+from npu_advisor.compare.normalised import normalised
 from npu_advisor.compare.ops import Counted, op_changes
 from npu_advisor.compare.phases import phases
 from npu_advisor.compare.tally import Place, Places, Tally, place_of, samples
 from npu_advisor.comparison import Attribution, Cause, Change, OpChange, RankPair
+from npu_advisor.derive.comm import waits_for_rank, waits_told_by
 from npu_advisor.derive.facts import memory_peak
+from npu_advisor.derive.peaks import peaks
 from npu_advisor.engine.places import Roots, location
 from npu_advisor.findings import Location
 from npu_advisor.graph.replay.path import StepPath
@@ -25,10 +32,12 @@ from npu_advisor.model.profile import Profile
 
 
 class Run(NamedTuple):
-    """One profile, and its critical path through the run where its replay can be trusted (else None)."""
+    """One profile, its critical path through the run where its replay can be trusted (else None), and when its
+    collectives waited for other ranks."""
 
     profile: Profile
     path: Sequence[StepPath] | None
+    waits: Spans
 
 
 # The parts of the ledger in the order in which people read a step.
@@ -44,7 +53,7 @@ def compare_runs(base: Sequence[Run], new: Sequence[Run], roots: Roots) -> RankP
     lines = _Lines(roots)
     kernels = [used(side) for side in counted.recordings]
     base_ops, new_ops = (
-        Counted(work, holding, types_by_group(side))
+        Counted(work, holding, types_by_group(side), launched(side))
         for work, holding, side in zip(counted.work, counted.holding, kernels, strict=True)
     )
     ops = op_changes(base_ops, new_ops, counted.matching.groups, lines.pair)
@@ -52,7 +61,10 @@ def compare_runs(base: Sequence[Run], new: Sequence[Run], roots: Roots) -> RankP
     calls = [sum(getattr(row.calls, side) or 0.0 for row in shown) for side in ("base", "new")]
     matched = [row for row in shown if row.status in ("matched", "reshaped")]
     common = sum(min(row.calls.base or 0.0, row.calls.new or 0.0) for row in matched)
-    devices = [side[0].profile.info.device_kind for side in (base, new)]
+    infos = [side[0].profile.info for side in (base, new)]
+    chips = peaks(base[0].profile), peaks(new[0].profile)
+    other = infos[0].device_kind != infos[1].device_kind or (None not in chips and chips[0] != chips[1])
+    ratios = normalised(kernels[0], kernels[1], counted.matching.groups, chips) if other else {}
     return RankPair(
         base_rank=base[0].profile.rank,
         new_rank=new[0].profile.rank,
@@ -62,15 +74,18 @@ def compare_runs(base: Sequence[Run], new: Sequence[Run], roots: Roots) -> RankP
         new_runs=len(new),
         step=judged("step_us", counted.steps, 0.0 if min(len(base), len(new)) > 1 else RUN_FLOOR),
         ledger=_ledger(counted.ledger),
-        extra=_extra(counted.recordings),
+        extra=_extra(counted),
         attribution=_attribution(counted, lines, ops),
         ops=[row for _, row in ops],
+        modules=module_changes([row for _, row in ops]),
         matched_calls=round(common),
         base_only_calls=round(calls[0] - common),
         new_only_calls=round(calls[1] - common),
         host_us_per_call=_per_call(matched),
-        classes=classes(kernels[0], kernels[1]),
-        one_sided=one_sided(kernels[0], kernels[1], lines.of, devices[0] == devices[1]),
+        base_chip=chips[0].name if chips[0] else None,
+        new_chip=chips[1].name if chips[1] else None,
+        classes=classes(kernels[0], kernels[1], ratios),
+        one_sided=one_sided(kernels[0], kernels[1], lines.of, infos[0].device_kind == infos[1].device_kind),
         phases=phases(*counted.recordings),
     )
 
@@ -81,12 +96,14 @@ class _Counted:
     def __init__(self, base: Sequence[Run], new: Sequence[Run]) -> None:
         self.recordings = [[_recording(run.profile) for run in side] for side in (base, new)]
         self.matching, self.places = Matching(self.recordings[0], self.recordings[1]), Places()
-        paths = {id(run.profile): run.path for run in (*base, *new)}
-        self.trusted = all(path is not None for path in paths.values())
+        runs = {id(run.profile): run for run in (*base, *new)}
+        # Waits that only one side can tell from transfers would look like a change.
+        self._apart = len({waits_told_by(run.profile) for run in runs.values()} - {None}) <= 1
+        self.trusted = all(run.path is not None for run in runs.values())
         self.ledger = self._tallies(lambda each: pieces.ledger(each.profile))
-        self.work = self._tallies(_work)
+        self.work = self._tallies(lambda each: _work(each, runs[id(each.profile)].waits if self._apart else empty()))
         self.holding = (
-            self._tallies(lambda each: pieces.path(each.profile, paths[id(each.profile)] or ()))
+            self._tallies(lambda each: pieces.path(each.profile, runs[id(each.profile)].path or ()))
             if self.trusted
             else self.ledger
         )
@@ -94,7 +111,10 @@ class _Counted:
         self.step_us = [float(np.mean(side)) for side in self.steps]
 
     def _tallies(self, cut: Callable[[Recording], Iterable[pieces.Pieces]]) -> list[Tally]:
-        return [Tally(self.matching, self.places, side, cut) for side in (0, 1)]
+        def told(recording: Recording) -> list[pieces.Pieces]:
+            return [each._replace(waits=each.waits and self._apart) for each in cut(recording)]
+
+        return [Tally(self.matching, self.places, side, told) for side in (0, 1)]
 
 
 class _Lines:
@@ -125,10 +145,10 @@ def _recording(profile: Profile) -> Recording:
     return Recording(profile, (whole if len(whole) else np.arange(len(steps))).tolist())
 
 
-def _work(recording: Recording) -> list[pieces.Pieces]:
+def _work(recording: Recording, waits: Spans) -> list[pieces.Pieces]:
     calls, ops = recording.calls, recording.profile.table("ops")
     return [
-        *pieces.work(recording.profile),
+        *pieces.work(recording.profile, waits),
         pieces.Pieces("call", "ops", calls.row, calls.step, ops["dur_ns"][calls.row]),
     ]
 
@@ -156,9 +176,14 @@ def _ledger(tallies: Sequence[Tally]) -> list[Change]:
     ]
 
 
-def _extra(recordings: Sequence[Sequence[Recording]]) -> list[Change]:
-    """Figures beside the ledger: idle time before the first device task, communication in all, peaks of memory."""
+def _extra(counted: _Counted) -> list[Change]:
+    """Figures beside the ledger: idle time before the first device task, communication in all and what of it waits for
+    other ranks, peaks of memory."""
+    recordings = counted.recordings
     found = [judged(key, [_per_step(side, key) for side in recordings]) for key in ("prepare_us", "comm_us")]
+    waits = [samples(side.by("part"), ("waiting",), side.samples) for side in counted.work]
+    if any(any(side) for side in waits):
+        found.append(judged("waiting_us", waits))
     for key in ("allocated", "reserved"):
         peaks = [[memory_peak(one.profile, f"{key}_bytes") for one in side] for side in recordings]
         highest = [max((peak.size_bytes for peak in side if peak), default=None) for side in peaks]
@@ -178,11 +203,15 @@ def _per_call(rows: Sequence[OpChange]) -> Change:
 
 def _attribution(counted: _Counted, lines: _Lines, ops: Sequence[tuple[Group, OpChange]]) -> Attribution:
     base, new = (Side(*columns) for columns in zip(counted.holding, counted.work, counted.step_us, strict=True))
-    explained, total, places = attribute(base, new), new.step_us - base.step_us, counted.places.places
+    total, places = new.step_us - base.step_us, counted.places.places
+    beside = {counted.places.number(place_of(group)) for group in counted.matching.beside_edits()}
+    explained = attribute(base, new, beside)
     by_place: dict[Place, list[OpChange]] = {}
     for group, row in ops:
         by_place.setdefault(place_of(group), []).append(row)
     causes = [_cause(each, total, places[each.place], lines, by_place) for each in explained.causes]
+    missed = _missed([one.profile for side in counted.recordings for one in side])
+    causes = [each.model_copy(update={"rank": missed}) if each.kind == "other_rank" else each for each in causes]
     elsewhere = [_cause(each, total, places[each.place], lines, {}) for each in explained.elsewhere[:_MOST_ELSEWHERE]]
     return Attribution(
         basis="critical_path" if counted.trusted else "ledger",
@@ -193,12 +222,23 @@ def _attribution(counted: _Counted, lines: _Lines, ops: Sequence[tuple[Group, Op
     )
 
 
+def _missed(profiles: Sequence[Profile]) -> int | None:
+    """The rank that collectives waited longest for alone; None where nobody knows."""
+    waited: Counter[int] = Counter()
+    for profile in profiles:
+        for by_rank in waits_for_rank(profile).values():
+            waited.update(by_rank)
+    return waited.most_common(1)[0][0] if waited else None
+
+
 def _cause(cause: PlaceChange, total: float, place: Place, lines: _Lines, ops: dict[Place, list[OpChange]]) -> Cause:
     base, new = lines.pair(place.site)
     return Cause(
+        kind=place.kind or ("op" if place.name is not None else "line"),
         base_location=base,
         new_location=new,
         name=place.name,
+        factor=cause.factor,
         us=cause.us,
         share_of_change=cause.us / total if total else None,
         direct_us=cause.direct_us,

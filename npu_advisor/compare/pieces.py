@@ -5,7 +5,8 @@ steps; the third is what was done, however much of it at the same time.
 
 ledger  the device: compute, communication (exposed), one part per idle owner, after_last
 path    what holds the end of the run where it is, by the parts of :mod:`npu_advisor.graph.replay.path`
-work    host (time of its threads less blocking calls), kernel and communication (sums of durations)
+work    host (time of its threads less blocking calls), kernel, communication (moving data) and waiting (for other
+        ranks): sums of durations
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints, Mask, Spans, cut, intersect, latest_open, subtract, union
+from npu_advisor.base.intervals import Ints, Mask, Spans, covered, cut, intersect, latest_open, subtract, union
 from npu_advisor.graph.idle import BLOCKING_COPY, SYNC_CALLS, SYNC_OPS
 from npu_advisor.graph.named import WRAPPERS, starting
 from npu_advisor.graph.nesting import nesting_of
@@ -25,13 +26,17 @@ from npu_advisor.model.table import Table
 
 
 class Pieces(NamedTuple):
-    """Pieces of time of one part: the table and row they come from (-1 none), their step (row) and length in ns."""
+    """Pieces of time of one part: the table and row they come from (-1 none), their step (row) and length in ns.
+
+    ``waits`` where another rank is what they wait for.
+    """
 
     part: str
     table: str
     row: Ints
     step: Ints
     ns: Ints
+    waits: bool = False
 
 
 # The tables whose rows run in a part of a critical path; those of the host are found by the open op.
@@ -53,16 +58,20 @@ def ledger(profile: Profile) -> list[Pieces]:
     borders = [kernels["start_ns"], kernels["end_ns"], steps["start_ns"], steps["end_ns"]]
     spans = cut(busy, np.concatenate(borders))
     found = [_placed(profile, "compute", "kernels", _open_or_next(kernels, spans.start), spans)]
-    for part, table in (("communication", profile.table("exposed")), ("idle", profile.table("idle"))):
-        owners = table.strings("owner") if part == "idle" else np.full(len(table), part, dtype=object)
-        for owner in dict.fromkeys(owners.tolist()):
-            rows = np.flatnonzero(owners == owner)
-            found.append(Pieces(owner, table.spec.name, rows, table["step"][rows], table["dur_ns"][rows]))
+    exposed, idle = profile.table("exposed"), profile.table("idle")
+    found += [_rows("communication", exposed, exposed["late"] == late, late) for late in (False, True)]
+    owners = idle.strings("owner")
+    found += [_rows(owner, idle, owners == owner) for owner in dict.fromkeys(owners.tolist())]
     told = np.zeros(len(steps), dtype=np.int64)
     for pieces in found:
         np.add.at(told, pieces.step[pieces.step >= 0], pieces.ns[pieces.step >= 0])
     rest, every = np.maximum(steps["dur_ns"] - told, 0), np.arange(len(steps))
     return [*found, Pieces("after_last", "", np.full(len(steps), -1), every, rest)]
+
+
+def _rows(part: str, table: Table, chosen: Mask, waits: bool = False) -> Pieces:
+    rows = np.flatnonzero(chosen)
+    return Pieces(part, table.spec.name, rows, table["step"][rows], table["dur_ns"][rows], waits)
 
 
 def path(profile: Profile, paths: Sequence[StepPath]) -> list[Pieces]:
@@ -76,19 +85,24 @@ def path(profile: Profile, paths: Sequence[StepPath]) -> list[Pieces]:
             if name is not None and len(profile.table(name)):
                 table = profile.table(name)
                 pieces = _cut_to_steps(profile, spans, table)
-                found.append(_placed(profile, part, name, _open_or_next(table, pieces.start), pieces))
+                placed = _placed(profile, part, name, _open_or_next(table, pieces.start), pieces)
+                found.append(placed._replace(waits=part == "waiting_for_rank"))
             else:
                 pieces = _cut_to_steps(profile, spans, profile.table("ops"))
                 found.append(_placed(profile, part, "ops", _host_op(profile, pieces.start), pieces))
     return found
 
 
-def work(profile: Profile) -> list[Pieces]:
-    """What the steps had to do: host, kernel and communication time."""
-    found = []
-    for part, name in (("kernel", "kernels"), ("communication", "comms")):
-        table = profile.table(name)
-        found.append(Pieces(part, name, np.arange(len(table)), table["step"], table["dur_ns"]))
+def work(profile: Profile, waits: Spans) -> list[Pieces]:
+    """What the steps had to do; ``waits`` is when collectives waited for other ranks."""
+    kernels, comms = profile.table("kernels"), profile.table("comms")
+    every = np.arange(len(comms))
+    waited = covered(comms["start_ns"], comms["end_ns"], waits)
+    found = [
+        _rows("kernel", kernels, np.full(len(kernels), True)),
+        Pieces("communication", "comms", every, comms["step"], comms["dur_ns"] - waited),
+        Pieces("waiting", "comms", every, comms["step"], waited, waits=True),
+    ]
     ops, steps = profile.table("ops"), profile.table("steps")
     if len(ops):
         blocked = _blocked(profile)

@@ -7,18 +7,19 @@ from dataclasses import dataclass
 
 from npu_advisor import __version__
 from npu_advisor.base.errors import ConfigError, ProfileError
+from npu_advisor.base.intervals import Spans
 from npu_advisor.base.messages import say
 from npu_advisor.compare.findings import finding_changes
 from npu_advisor.compare.pair import Run, compare_runs
-from npu_advisor.comparison import Comparison
+from npu_advisor.comparison import Comparison, Setting
 from npu_advisor.derive.comm import waits_for_others
+from npu_advisor.derive.facts import switches
 from npu_advisor.engine.places import Roots
 from npu_advisor.engine.run import RuleResult
-from npu_advisor.engine.savings import Run as ReplayedRun
 from npu_advisor.engine.savings import replay_runs
-from npu_advisor.findings import Remark, Report, Tool
-from npu_advisor.graph.replay.path import StepPath, run_paths
-from npu_advisor.model.profile import Profile
+from npu_advisor.findings import Report, Tool
+from npu_advisor.graph.replay.path import StepPath, run_paths, waiting
+from npu_advisor.model.profile import Profile, ProfileInfo
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ def compare(base: Analysed, new: Analysed) -> Comparison:
         new=new.report.profile,
         base_device=devices[0],
         new_device=devices[1],
+        settings=settings(*(side.results[0][0].info for side in (base, new))),
         pairs=pairs,
         findings=finding_changes(base.report, new.report),
         diagnostics=[
@@ -55,39 +57,49 @@ def compare(base: Analysed, new: Analysed) -> Comparison:
     )
 
 
-def _once(remarks: Sequence[Remark]) -> list[Remark]:
-    """Every remark once."""
-    return [each for number, each in enumerate(remarks) if each not in remarks[:number]]
+def settings(base: ProfileInfo, new: ProfileInfo) -> list[Setting]:
+    """What of the recording, the versions and the environment differs, as far as both sides tell it."""
+    told = [
+        {"device": info.device, "torch_npu": info.torch_npu, "cann": info.cann, **switches(info)}
+        for info in (base, new)
+    ]
+    found = [(name, value, told[1].get(name)) for name, value in told[0].items()]
+    known = [each for each in found if None not in each]
+    if base.env and new.env:
+        known += [(f"env.{name}", base.env.get(name), new.env.get(name)) for name in sorted({**base.env, **new.env})]
+    return [
+        Setting(name=name, base=None if one is None else str(one), new=None if other is None else str(other))
+        for name, one, other in known
+        if one != other
+    ]
 
 
 def _by_rank(side: Analysed) -> dict[int, list[Run]]:
     profiles = [profile for profile, _ in side.results]
-    paths = _paths(profiles)
+    paths, waits = _paths(profiles)
     found: dict[int, list[Run]] = {}
     for profile in profiles:
         if len(profile.table("steps")):
-            found.setdefault(profile.rank, []).append(Run(profile, paths.get(id(profile))))
+            found.setdefault(profile.rank, []).append(Run(profile, paths.get(id(profile)), waits[id(profile)]))
     if not found:
         raise ProfileError(side.report.profile.path, say("error.nothing_recorded", path=side.report.profile.path))
     return found
 
 
-def _paths(profiles: Sequence[Profile]) -> dict[int, Sequence[StepPath]]:
-    """By profile (``id``): its critical path through the run, where the replay can be trusted."""
-    found: dict[int, Sequence[StepPath]] = {}
+def _paths(profiles: Sequence[Profile]) -> tuple[dict[int, Sequence[StepPath]], dict[int, Spans]]:
+    """By profile (``id``): its critical path through the run, where the replay can be trusted; and its waits for other
+    ranks."""
+    paths: dict[int, Sequence[StepPath]] = {}
+    waits = {id(profile): waits_for_others(profile) for profile in profiles}
     for run in replay_runs(profiles):
-        if run.reason is None:
-            found.update(_of_run(run))
-    return found
-
-
-def _of_run(run: ReplayedRun) -> dict[int, Sequence[StepPath]]:
-    replayer = run.replayer
-    if replayer is None:
-        return {}
-    waits = [waits_for_others(profile) for profile in replayer.profiles]
-    paths = run_paths(replayer.graph, replayer.calibrated, waits)
-    return {id(profile): path for profile, path in zip(replayer.profiles, paths, strict=True)}
+        replayer = run.replayer
+        if run.reason is not None or replayer is None:
+            continue
+        graph = replayer.graph
+        told = [waiting(rank, waits[id(rank.profile)]) for rank in graph.ranks]
+        for rank, path, wait in zip(graph.ranks, run_paths(graph, replayer.calibrated, told), told, strict=True):
+            paths[id(rank.profile)], waits[id(rank.profile)] = path, wait
+    return paths, waits
 
 
 def _paired(base: dict[int, list[Run]], new: dict[int, list[Run]]) -> list[tuple[list[Run], list[Run]]]:

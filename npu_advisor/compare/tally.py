@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,21 +22,24 @@ _TYPED = {"kernels": "type", "comms": "type", "exposed": "type"}
 
 
 class Place(NamedTuple):
-    """What time is told of: a line, else the name of a call whose line is unknown; neither is nowhere."""
+    """What time is told of: a line, else the name of a call whose line is unknown, else what ``kind`` says."""
 
     site: Site
     name: str | None = None
+    kind: Literal["", "other_rank", "device", "host"] = ""
 
 
-UNPLACED = 0
+# Numbers of the places that every matching has: time of nobody, waits for other ranks, what is the same everywhere.
+UNPLACED, WAITING, DEVICE, HOST = range(4)
+_FIXED = (Place(NOWHERE), *(Place(NOWHERE, None, kind) for kind in ("other_rank", "device", "host")))
 
 
 class Places:
-    """Numbers of the places of a matching; number 0 is nowhere."""
+    """Numbers of the places of a matching."""
 
     def __init__(self) -> None:
-        self.places: list[Place] = [Place(NOWHERE)]
-        self._number: dict[Place, int] = {Place(NOWHERE): UNPLACED}
+        self.places: list[Place] = list(_FIXED)
+        self._number: dict[Place, int] = {place: number for number, place in enumerate(_FIXED)}
 
     def number(self, place: Place) -> int:
         """The number of a place."""
@@ -53,6 +56,8 @@ class Places:
         group = np.append(recording.group, -1)[np.append(calls.of_op, -1)[op]]
         if pieces.table in _TYPED:
             group = self._typed(matching, group, np.append(table[_TYPED[pieces.table]].codes, -1)[row], table)
+        if pieces.waits:
+            return group, np.full(len(row), WAITING, dtype=np.int64)
         own = table["source"]
         lines = [self.number(Place(matching.site_of(str(text), side))) for text in own.categories]
         by_line = np.array([*lines, UNPLACED], dtype=np.int64)[np.append(own.codes, -1)[row]]
@@ -86,7 +91,7 @@ class Tally:
             first += len(recording.steps)
             for pieces in cut(recording):
                 kept = np.flatnonzero(np.append(sample, -1)[pieces.step] >= 0)
-                pieces = Pieces(pieces.part, pieces.table, *(column[kept] for column in pieces[2:]))
+                pieces = pieces._replace(row=pieces.row[kept], step=pieces.step[kept], ns=pieces.ns[kept])
                 group, place = places.of(matching, recording, side, pieces)
                 columns = {"sample": sample[pieces.step], "place": place, "group": group, "us": pieces.ns / US}
                 frames.append(pd.DataFrame(columns).assign(part=pieces.part))

@@ -44,6 +44,12 @@ def class_names() -> list[str]:
 
 
 @lru_cache(maxsize=1)
+def wrapper_modules() -> frozenset[str]:
+    """Classes of modules that only hold the user's: they come and go with the way of running it."""
+    return frozenset(_vocabulary()["wrapper_modules"])
+
+
+@lru_cache(maxsize=1)
 def _vocabulary() -> dict[str, Any]:
     text = files("npu_advisor.compare").joinpath("vocabulary.yaml").read_text(encoding="utf-8")
     found: dict[str, Any] = yaml.safe_load(text)

@@ -107,6 +107,16 @@ def waits_for_others(profile: Profile) -> Spans:
     return union(late.start, late.end)
 
 
+def waits_told_by(profile: Profile) -> str | None:
+    """What tells the waits of :func:`waits_for_others`: ``tasks`` of this rank, which see every rank, or the ranks that
+    were read; None where no collective was recorded. Waits that are told by different means cannot be compared."""
+    if not len(profile.table("comms")):
+        return None
+    if (profile.table("comm_tasks")["name"] == "Notify_Wait").any():
+        return "tasks"
+    return " ".join(str(rank) for rank in sorted([profile.rank, *(other.rank for other in profile.peers)]))
+
+
 def slower_peers(profile: Profile) -> list[Profile]:
     """The other ranks that were read and whose kernels take longer than this rank's."""
     mine = kernel_us(profile)

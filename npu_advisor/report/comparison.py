@@ -12,6 +12,7 @@ from npu_advisor.base.units import format_bytes, format_count, format_pct, forma
 from npu_advisor.comparison import Cause, Change, Comparison, FindingChange, OneSided, RankPair
 from npu_advisor.findings import Location
 from npu_advisor.report.cards import Places
+from npu_advisor.report.comparison_work import add_work
 from npu_advisor.report.options import Options
 from npu_advisor.report.page import Page
 from npu_advisor.report.text import inert, pad, shorten, wrap
@@ -36,11 +37,13 @@ def render_comparison(comparison: Comparison, options: Options) -> str:
         page.heading(page.say("ui.compare.ranks", base=pair.base_rank, new=pair.new_rank), "")
     for line in wrap(verdict(page.say, pair), page.width - 2):
         page.add((" " + line, STRONG))
+    for line in (line for note in notes(page.say, comparison) for line in wrap(note, page.width - 2)):
+        page.add((" " + line, MUTED))
     page.blank()
     _add_ledger(page, pair)
     _add_causes(page, pair, places)
     if comparison.base_device != comparison.new_device or options.show_all:
-        _add_classes(page, pair)
+        add_work(page, pair)
     _add_one_sided(page, pair, places)
     _add_findings(page, comparison.findings, places)
     _add_other_ranks(page, comparison, pair)
@@ -88,6 +91,19 @@ def noise_told(say: Say, pair: RankPair) -> str:
     if judgement.verdict == "within_noise" and abs(judgement.shift) < judgement.floor * judgement.base.median:
         told += say("ui.compare.floor", floor=format_pct(judgement.floor))
     return told
+
+
+def notes(say: Say, comparison: Comparison) -> list[str]:
+    """What a reader must know of the two recordings before the figures."""
+    told = []
+    if comparison.settings:
+        pairs = [
+            say("ui.compare.from_to", what=each.name, base=each.base or "-", new=each.new or "-")
+            for each in comparison.settings
+        ]
+        told.append(say("ui.compare.settings", settings=say("ui.compare.comma").join(pairs)))
+    unmarked = [side for side in ("base", "new") if getattr(comparison.main, f"{side}_steps") == [None]]
+    return [*told, *(say("ui.compare.unmarked", side=say(f"ui.compare.{side}")) for side in unmarked)]
 
 
 def _add_ledger(page: Page, pair: RankPair) -> None:
@@ -160,7 +176,7 @@ def _add_cause(page: Page, cause: Cause, places: Places) -> None:
     hidden = felt(cause) == "hidden"
     share = "" if hidden or cause.share_of_change is None else format_pct(cause.share_of_change)
     figures = ("0" if hidden else signed(cause.us)) + pad(share, 11, right=True)
-    where = shorten(place_of(cause, places), page.width - 4, page.ellipsis)
+    where = shorten(place_of(page.say, cause, places), page.width - 4, page.ellipsis)
     page.add((f"   {where}", "cyan"), right=(figures, "" if hidden else _tone(cause.us)))
     notes = [work_told(page.say, change) for change in cause.work]
     if notes and felt(cause) != "here":
@@ -172,8 +188,12 @@ def _add_cause(page: Page, cause: Cause, places: Places) -> None:
         page.add((f"      {shorten(name, page.width - 8, page.ellipsis)}", MUTED))
 
 
-def place_of(cause: Cause, places: Places) -> str:
-    """Where a cause is: its line (both, where the line moved), else the op's name."""
+def place_of(say: Say, cause: Cause, places: Places) -> str:
+    """Where a cause is: its line (both, where the line moved), the op's name, or what lies beyond lines."""
+    if cause.kind == "other_rank":
+        return say("ui.compare.waits" if cause.rank is None else "ui.compare.waits_for", rank=cause.rank)
+    if cause.factor is not None:
+        return say(f"ui.compare.everywhere.{cause.kind}", factor=f"{cause.factor:.3g}")
     shown = [places.show(place) for place in (cause.base_location, cause.new_location) if place is not None]
     return " → ".join(dict.fromkeys(shown)) or cause.name or "-"
 
@@ -190,16 +210,6 @@ def felt(cause: Cause) -> Literal["hidden", "knock_on", "here"]:
     if abs(cause.us) < TINY_US:
         return "hidden"
     return "knock_on" if abs(cause.knock_on_us) > _TOLD_KNOCK_ON * abs(cause.us) else "here"
-
-
-def _add_classes(page: Page, pair: RankPair) -> None:
-    page.heading(page.say("ui.compare.classes"), page.say("ui.compare.classes_note"))
-    for each in pair.classes:
-        sides = ((each.kernels.base, each.us.base), (each.kernels.new, each.us.new))
-        texts = [text for count, us in sides for text in (format_count(round(count or 0.0, 1)), format_us(us))]
-        figures = "".join(pad(text, _CELLS, right=True) for text in (*texts, signed(each.us.change)))
-        page.add((f"   {each.name}", ""), right=(figures, _tone(each.us.change)))
-    page.blank()
 
 
 def _add_one_sided(page: Page, pair: RankPair, places: Places) -> None:

@@ -7,7 +7,7 @@ from npu_advisor.base.messages import say
 from npu_advisor.base.units import format_bytes, format_count, format_pct, format_us
 from npu_advisor.comparison import Cause, Change, Comparison, FindingChange, OneSided, RankPair
 from npu_advisor.report.cards import Places
-from npu_advisor.report.comparison import locations, only_lines, place_of, signed, verdict, work_told
+from npu_advisor.report.comparison import locations, notes, only_lines, place_of, signed, verdict, work_told
 from npu_advisor.report.markdown import escape, grid
 from npu_advisor.report.options import Options
 from npu_advisor.report.text import inert, one_line
@@ -20,7 +20,7 @@ def render_markdown(comparison: Comparison, options: Options) -> str:
     comparison = inert(comparison)
     pair, places, words = comparison.main, Places(locations(comparison), options.base), _Words(options.lang)
     most = None if options.show_all else _SHOWN
-    parts = [f"## {words('md.compare.title')}", escape(verdict(words, pair))]
+    parts = [f"## {words('md.compare.title')}", escape(verdict(words, pair)), *map(escape, notes(words, comparison))]
     if pair.attribution.causes:
         parts += [f"### {words('ui.compare.causes')}", _causes(pair, places, words, most)]
     else:
@@ -72,7 +72,7 @@ def _causes(pair: RankPair, places: Places, words: _Words, most: int | None) -> 
 
 def _cause(cause: Cause, places: Places, words: _Words) -> list[str]:
     work = words("ui.compare.comma").join(work_told(words, change) for change in cause.work)
-    return [_code(place_of(cause, places)), escape(work), signed(cause.us), format_pct(cause.share_of_change)]
+    return [_code(place_of(words, cause, places)), escape(work), signed(cause.us), format_pct(cause.share_of_change)]
 
 
 def _findings(findings: list[FindingChange], places: Places, words: _Words) -> str:

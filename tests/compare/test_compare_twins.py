@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from synthetic import Settings, generate
+from synthetic import HARDER, Settings, generate
 
 from npu_advisor.api import Only, compare, verify
 from npu_advisor.base.errors import ConfigError
@@ -58,9 +58,42 @@ def test_the_change_is_put_down_to_the_line_of_what_was_taken_out(plant: str, ge
     assert told.basis == "critical_path"
     first = told.causes[0]
     assert first.base_location is not None and first.base_location.line in LINES[plant]
+    assert abs(told.remainder_us) <= 0.02 * abs(told.change_us)
     own = [cause for cause in told.causes if cause.base_location and cause.base_location.line in LINES[plant]]
     slack = 0.02 * abs(told.change_us) + 30
     assert sum(cause.us for cause in own) == pytest.approx(told.change_us, abs=slack)
+
+
+@pytest.mark.parametrize("plant", ["dispatch", "item", "unoverlapped_comm"])
+def test_what_makes_a_profile_harder_to_read_leaves_the_causes_at_their_lines(plant: str, generated: Generated) -> None:
+    harder = {"ranks": 2, **HARDER}
+    found = compare(
+        generated(_settings(**harder)), generated(_settings(**harder, without=[plant])), select=["layout-transdata"]
+    )
+    for pair in found.pairs:
+        _adds_up(pair)
+        first = pair.attribution.causes[0]
+        assert first.base_location is not None and first.base_location.line in LINES[plant]
+        assert abs(pair.attribution.remainder_us) <= 0.02 * abs(pair.attribution.change_us)
+
+
+def test_a_slow_rank_is_its_device_there_and_a_wait_elsewhere(generated: Generated) -> None:
+    two = {"ranks": 2, "world": 2, "layers": 6, "device_scale": 0.8}
+    found = compare(
+        generated(_settings(**two)), generated(_settings(**two, without=["slow_rank"])), select=["layout-transdata"]
+    )
+    slow = found.main
+    assert slow.base_rank == 1
+    first = slow.attribution.causes[0]
+    assert (first.kind, first.base_location) == ("device", None)
+    assert first.factor == pytest.approx(1 / 1.3, rel=0.01)
+    assert first.us == pytest.approx(slow.attribution.change_us, rel=0.02)
+    (other,) = [pair for pair in found.pairs if pair is not slow]
+    waits = other.attribution.causes[0]
+    assert (waits.kind, waits.rank) == ("other_rank", 1)
+    assert waits.us == pytest.approx(other.attribution.change_us, rel=0.1)
+    for pair in found.pairs:
+        _adds_up(pair)
 
 
 def test_a_profile_against_itself_shows_nothing(generated: Generated) -> None:
@@ -94,6 +127,9 @@ def test_three_percent_over_ten_steps_are_found(generated: Generated) -> None:
     assert judgement is not None and judgement.verdict == "beyond_noise"
     assert judgement.test.startswith("mann_whitney") and judgement.p_value is not None and judgement.p_value < 0.001
     _adds_up(pair)
+    cause = pair.attribution.causes[0]
+    assert cause.kind == "device" and cause.factor == pytest.approx(1.035, abs=0.005)
+    assert cause.us == pytest.approx(pair.attribution.change_us, rel=0.1)
 
 
 def test_several_runs_of_a_rank_are_one_sample(tmp_path: Path) -> None:

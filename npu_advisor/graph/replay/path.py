@@ -129,14 +129,18 @@ def _paths(
             parent[end] = start
     found = []
     for number, (rank, told) in enumerate(zip(graph.ranks, waits, strict=True)):
-        late = _joined(rank)
-        waiting = union(np.concatenate((told.start, late.start)), np.concatenate((told.end, late.end)))
-        found.append(_rank_paths(graph, calibrated, number, parent, waiting, windows(rank.profile)))
+        found.append(_rank_paths(graph, calibrated, number, parent, waiting(rank, told), windows(rank.profile)))
     return found
 
 
+def waiting(rank: RankGraph, told: Spans) -> Spans:
+    """When collectives of a rank waited for others: as it was recorded (``told``), and as long as those that were
+    joined across ranks had not begun to move data."""
+    late = _joined(rank)
+    return union(np.concatenate((told.start, late.start)), np.concatenate((told.end, late.end)))
+
+
 def _joined(rank: RankGraph) -> Spans:
-    """When the collectives that were joined across ranks had not begun to move data."""
     tasks = np.array(list(rank.transit), dtype=np.int64)
     moving = np.array(list(rank.transit.values()), dtype=np.int64)
     return union(rank.tasks.start[tasks], rank.tasks.end[tasks] - moving)

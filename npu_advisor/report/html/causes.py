@@ -44,10 +44,10 @@ def causes_of(pair: RankPair, places: Places) -> list[CauseCard]:
 
 def _card(anchor: str, cause: Cause, pair: RankPair, places: Places) -> CauseCard:
     hidden = felt(cause) == "hidden"
-    share, place = cause.share_of_change, short_name(place_of(cause, places))
+    share = cause.share_of_change
     return CauseCard(
         anchor=anchor,
-        place=Text(en=place, zh=place),
+        place=told(lambda words: short_name(place_of(words, cause, places))),
         us=cause.us,
         change="0" if hidden else minus(signed(cause.us)),
         share="" if hidden or share is None else format_pct(share),
