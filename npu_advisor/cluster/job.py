@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npu_advisor.base.intervals import Floats, Ints
-from npu_advisor.cluster.matching import Matched, clock_offsets, matched
+from npu_advisor.cluster.matching import Matched, clock_offsets, matched, numbered
 from npu_advisor.cluster.model import JobModel
 from npu_advisor.model.profile import Profile, ProfileInfo
 from npu_advisor.model.schema import IDLE_OWNERS
@@ -72,7 +72,7 @@ class _Facts:
         kernel, idle = self.mean(self.table["kernel_us"]), self._idle()
         usual, usual_idle = self.among_peers(kernel), self.among_peers(idle)
         late, late_steps = self._late()
-        wait = self._by_comm(self.matched.wait)
+        wait = self._by_comm(self.matched.waits(self.comms))
         columns: dict[str, object] = {
             "rank": self.rank,
             "node": np.array([meta.get("node") for meta in self.metas], dtype=object),
@@ -115,11 +115,12 @@ class _Facts:
     def _late(self) -> tuple[Floats, Floats]:
         """What others wait for each rank alone, a step, and in which share of the steps it is the one that is waited
         for longest."""
-        numbers, step = np.unique(self.comms["number"], return_inverse=True)
-        late = np.bincount(step * self.count + self.comm_rank, self.matched.late, len(numbers) * self.count)
-        each = late.reshape(len(numbers), self.count)
-        worst = np.bincount(each.argmax(axis=1)[each.max(axis=1) > 0], minlength=self.count) if len(numbers) else 0
-        return each.sum(axis=0) / self.steps_of, np.zeros(self.count) + worst / max(len(numbers), 1)
+        step = numbered(self.comms["number"])
+        steps, last = int(step.max(initial=-1)) + 1, self.matched.last
+        late = np.bincount(step[last] * self.count + self.comm_rank[last], self.matched.late, steps * self.count)
+        each = late.reshape(steps, self.count)
+        worst = np.bincount(each.argmax(axis=1)[each.max(axis=1) > 0], minlength=self.count) if steps else 0
+        return each.sum(axis=0) / self.steps_of, np.zeros(self.count) + worst / max(steps, 1)
 
     def _spread(self, mean: Floats) -> Floats:
         square = self.mean((np.nan_to_num(self.table["kernel_us"]) - mean[self.of]) ** 2)
@@ -215,7 +216,7 @@ class _Facts:
         uneven, even_spread = self._uneven()
         columns |= {"kernel_spread": [even_spread], "uneven_us": [uneven]}
         if len(self.comms) and self.count > 1:
-            wait = float(self._by_comm(self.matched.wait).mean())
+            wait = float(self._by_comm(self.matched.waits(self.comms)).mean())
             _, persistence = self._late()
             columns |= {"wait_us": [wait], "wait_share": [wait / step_us], "persistence": [float(persistence.max())]}
         if self.model.usable:

@@ -5,27 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from npu_advisor.base.intervals import Floats, Ints, Mask
 from npu_advisor.derive.ranks import is_p2p
 from npu_advisor.model.table import Table
 
+_LATEST = np.iinfo(np.int64).max
+
 
 @dataclass(frozen=True)
 class Matched:
-    """Per row of ``rank_comms``: the collective it is part of, the shortest duration of that on any rank, what is
-    beyond (the wait), and what all others wait for this rank alone (us; 0 for all but the last to arrive)."""
+    """The collective that each row of ``rank_comms`` is part of; the rest is per collective: how many rows it has, its
+    shortest duration on any rank (us), the row of that (the last to arrive), what all others wait for that rank alone
+    (us, 0 where it is not convicted), and whether it is a send or receive."""
 
     instance: Ints
+    members: Ints
     transit: Floats
-    wait: Floats
+    last: Ints
     late: Floats
-    shared: Mask
+    p2p: Mask
 
     @property
     def count(self) -> int:
         """How many collectives there are."""
-        return int(self.instance.max(initial=-1)) + 1
+        return len(self.members)
+
+    def waits(self, comms: Table) -> Floats:
+        """What each row of ``comms`` waits: what it takes beyond the shortest (us)."""
+        return np.where(self.p2p[self.instance], 0.0, comms["dur_us"] - self.transit[self.instance])
 
 
 def matched(comms: Table, *, partial: bool = False) -> Matched:
@@ -38,25 +47,48 @@ def matched(comms: Table, *, partial: bool = False) -> Matched:
     Sends and receives end at different times on their two sides: they are joined, but convict nobody.
     """
     p2p = np.append(is_p2p([str(name) for name in comms["type"].categories]), False)[comms["type"].codes]
-    kind = np.where(p2p, -2, comms["type"].codes.astype(np.int64))
-    parts = (comms["number"], comms["group"].codes.astype(np.int64), kind, comms["ordinal"])
-    instance = _numbered(parts)
+    kind = np.where(p2p, -2, comms["type"].codes)
+    instance = numbered(comms["number"], comms["group"].codes, kind, comms["ordinal"])
     count = int(instance.max(initial=-1)) + 1
-    dur = comms["dur_us"]
-    order = np.lexsort((dur, instance))
-    first = np.searchsorted(instance[order], np.arange(count))
-    size = np.bincount(instance, minlength=count)
-    shortest = dur[order[first]] if count else np.zeros(0)
-    shared = size[instance] > 1
-    second = dur[order[np.minimum(first + 1, max(len(order) - 1, 0))]] if count else np.zeros(0)
-    late = np.zeros(len(dur))
-    convicts = (size > 1) & ~p2p[order[first]] if count else np.zeros(0, dtype=bool)
-    if partial and count:
-        own = shortest - comms["transit_us"][order[first]]
-        convicts &= own < second - shortest
-    late[order[first[convicts]]] = (second - shortest)[convicts]
-    wait = np.where(p2p, 0.0, dur - shortest[instance])
-    return Matched(instance, shortest[instance], wait, late, shared)
+    dur, members = comms["dur_us"], np.bincount(instance, minlength=count)
+    shortest = _least(dur, instance, count)
+    last = np.zeros(count, dtype=np.int64)
+    rows = np.flatnonzero(dur == shortest[instance])[::-1]
+    last[instance[rows]] = rows  # of several the first one
+    dur[last] = np.inf  # a copy: us are computed from ns
+    excess = _least(dur, instance, count) - shortest  # of the second to arrive; inf where there is none
+    convicts = (members > 1) & ~p2p[last]
+    if partial:
+        convicts &= shortest - comms["transit_us"][last] < excess
+    return Matched(instance, members, shortest, last, np.where(convicts, excess, 0.0), p2p[last])
+
+
+def numbered(*parts: npt.NDArray[np.integer]) -> Ints:
+    """One number for each distinct combination of ``parts``, in order of the combinations."""
+    key, size = np.zeros(len(parts[0]), dtype=np.int64), 1
+    for part in parts:
+        low = int(part.min(initial=0))
+        width = int(part.max(initial=0)) - low + 1
+        if width > len(part):
+            codes = np.unique(part, return_inverse=True)[1].reshape(-1)
+            low, width = 0, int(codes.max(initial=0)) + 1
+            part = codes
+        key *= width
+        key += part
+        key -= low
+        size *= width
+    if size > 4 * len(key):
+        return np.unique(key, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    used = np.zeros(size, dtype=np.int64)
+    used[key] = 1
+    found: Ints = (np.cumsum(used) - 1)[key]
+    return found
+
+
+def _least(values: Floats, of: Ints, count: int) -> Floats:
+    least = np.full(count, np.inf)
+    np.minimum.at(least, of, values)
+    return least
 
 
 def clock_offsets(comms: Table, found: Matched, of: Ints, count: int) -> Floats:
@@ -66,27 +98,19 @@ def clock_offsets(comms: Table, found: Matched, of: Ints, count: int) -> Floats:
     over its collectives of its end less the mean end of the members.
     """
     offsets = np.full(count, np.nan)
-    rows = np.flatnonzero(found.shared & (comms["start_ns"] >= 0))
-    if not len(rows):
-        return offsets
-    instance, end = found.instance[rows], comms["end_ns"][rows]
-    base = np.full(found.count, np.iinfo(np.int64).max)
+    instance, end = found.instance, comms["end_ns"]
+    known = (found.members > 1)[instance] & (comms["start_ns"] >= 0)
+    end[~known] = _LATEST  # a copy: ends are computed
+    base = np.full(found.count, _LATEST)
     np.minimum.at(base, instance, end)
-    ahead = (end - base[instance]) / 1000.0
-    size = np.bincount(instance, minlength=found.count)
+    end -= base[instance]
+    ahead = np.where(known, end / 1000.0, 0.0)
+    size = np.bincount(instance, known, found.count)
     ahead -= (np.bincount(instance, ahead, found.count) / np.maximum(size, 1))[instance]
-    order = np.lexsort((ahead, of[rows]))
-    number = np.bincount(of[rows], minlength=count)
-    first = np.cumsum(number) - number
-    known = number > 0
-    offsets[known] = ahead[order[(first + number // 2)[known]]]
+    bounds = np.searchsorted(of, np.arange(count + 1))
+    for rank in range(count):
+        rows = slice(bounds[rank], bounds[rank + 1])
+        own = ahead[rows][known[rows]]
+        if len(own):
+            offsets[rank] = np.partition(own, len(own) // 2)[len(own) // 2]
     return offsets
-
-
-def _numbered(parts: tuple[Ints, ...]) -> Ints:
-    """One number for each distinct combination, in order of the combinations."""
-    key = np.zeros(len(parts[0]), dtype=np.int64)
-    for part in parts:
-        values, codes = np.unique(part, return_inverse=True)
-        key = key * max(len(values), 1) + codes
-    return np.unique(key, return_inverse=True)[1].astype(np.int64)

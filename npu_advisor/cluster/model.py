@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from npu_advisor.base.intervals import Floats, Ints, Mask
 from npu_advisor.cluster.matching import Matched
-from npu_advisor.cluster.recurrence import Sequences, finish_times, waves
+from npu_advisor.cluster.recurrence import Places, Sequences, finish_times, waves
 from npu_advisor.model.table import Table
 
 # A model that misses the recorded step by more than this says nothing of an edited one.
@@ -23,8 +22,7 @@ class JobModel:
     """``error`` is how far the job's step as modelled is off the recorded one (share)."""
 
     sequences: Sequences | None
-    order: list[Ints]
-    step_of: Ints
+    step_of: Places
     tail_row: Ints
     steps: int
     plain_us: float
@@ -32,19 +30,20 @@ class JobModel:
 
     @classmethod
     def of(cls, steps: Table, of: Ints, comms: Table, comm_rank: Ints, same: Matched, count: int) -> JobModel:
-        """The model of the summaries; not usable where collectives have no times or fewer than two ranks share one."""
-        nothing = cls(None, [], np.zeros(0, np.int64), np.zeros(0, np.int64), 1, 0.0, np.nan)
-        if "lead_us" not in comms.present or "tail_us" not in steps.present or not same.shared.any():
-            return nothing
-        rows, step_row, tail_row = _layout(steps, of, comms, comm_rank)
-        sequences = _sequences(steps, of, comms, comm_rank, same, count, rows, step_row)
-        order = waves(sequences)
+        """The model of the summaries; not usable where collectives have no times or fewer than two ranks share one.
+
+        Both tables come in order of rank, step and time.
+        """
+        if "lead_us" not in comms.present or "tail_us" not in steps.present or not (same.members > 1).any():
+            return cls(None, np.zeros(0, np.int32), np.zeros(0, np.int64), 1, 0.0, np.nan)
+        step_row, tail_row = _step_rows(steps, of, comms, comm_rank)
+        sequences, order = _sequences(steps, of, comms, comm_rank, same, count, step_row)
         number = max(int(np.median(np.bincount(of, minlength=count))), 1)
-        ends = finish_times(sequences, order)
+        ends = finish_times(sequences)
         recorded = np.bincount(of, weights=steps["dur_us"], minlength=count) + sequences.offset
         plain, truth = float(ends.max()), float(recorded.max())
         error = abs(plain - truth) / truth if truth else np.nan
-        return cls(sequences, order, step_row, tail_row, number, plain, error)
+        return cls(sequences, step_row[order].astype(np.int32), tail_row, number, plain, error)
 
     @property
     def usable(self) -> bool:
@@ -59,7 +58,7 @@ class JobModel:
         changed[rank] = kernels
         rest = ones.copy()
         rest[rank] = idle
-        return (self.plain_us - float(finish_times(self.sequences, self.order, changed, rest).max())) / self.steps
+        return (self.plain_us - float(finish_times(self.sequences, changed, rest).max())) / self.steps
 
     def gain_of_steps(self, factor: Floats) -> float:
         """What a step gains if the kernels of each step of each rank (a row of ``rank_steps``) are scaled."""
@@ -72,86 +71,99 @@ class JobModel:
             advance=own.advance + own.advance_busy * (scale - 1),
             tail=own.tail + own.tail_busy * (tail - 1),
         )
-        return (self.plain_us - float(finish_times(edited, self.order).max())) / self.steps
+        return (self.plain_us - float(finish_times(edited).max())) / self.steps
 
 
-def _layout(steps: Table, of: Ints, comms: Table, comm_rank: Ints) -> tuple[Ints, Ints, Ints]:
-    """(rows of ``comms`` in order of rank, step and time; the row of ``steps`` of each; each rank's last one).
-
-    Both tables come in order of steps within a rank.
-    """
-    rows = np.argsort(comm_rank, kind="stable")
+def _step_rows(steps: Table, of: Ints, comms: Table, comm_rank: Ints) -> tuple[Ints, Ints]:
+    """(for each row of ``comms`` its row of ``steps``, the last one of each rank)."""
     width = int(max(steps["number"].max(initial=0), comms["number"].max(initial=0))) + 2
     keys = of * width + steps["number"] + 1
-    wanted = comm_rank[rows] * width + comms["number"][rows] + 1
+    wanted = comm_rank * width + comms["number"] + 1
     found = np.argsort(keys, kind="stable")[np.minimum(np.searchsorted(np.sort(keys), wanted), len(keys) - 1)]
     last = np.zeros(int(of.max(initial=-1)) + 1, dtype=np.int64)
     last[of] = np.arange(len(of))
-    return rows, found, last
+    return found, last
 
 
 def _sequences(
     steps: Table,
     of: Ints,
     comms: Table,
-    comm_rank: Ints,
+    rank: Ints,
     same: Matched,
     count: int,
-    rows: Ints,
     step_row: Ints,
-) -> Sequences:
-    rank, instance = comm_rank[rows], same.instance[rows]
-    start, end = comms["start_ns"][rows], comms["end_ns"][rows]
+) -> tuple[Sequences, Ints]:
+    """The sequences, and their order as rows of ``comms``."""
     new_rank = np.append(True, rank[1:] != rank[:-1])
-    serial = ~new_rank
-    serial[1:] &= start[1:] >= end[:-1]
-    queued = serial.copy()
-    queued[1:] &= start[1:] - end[:-1] < QUEUED_NS
-    lead, lead_busy = comms["lead_us"][rows].copy(), comms["lead_busy_us"][rows].copy()
-    for column, tails in ((lead, steps["tail_us"]), (lead_busy, steps["tail_busy_us"])):
-        column += _own_before(np.nan_to_num(tails), of, step_row, new_rank)
-    own = _Own(lead - lead_busy, comms["under_us"][rows] - comms["under_busy_us"][rows])
-    busy = _Own(lead_busy, comms["under_busy_us"][rows])
-    new_step = np.append(True, step_row[1:] != step_row[:-1])
-    idle_early = _early(own, np.ones(len(rows)), instance, queued, new_step)
-    busy_early = _early(busy, np.maximum(steps["compute_us"][step_row], 1e-9), instance, queued, new_step)
+    own = _own_times(steps, of, comms, same.instance, step_row, new_rank)
+    order, waves_end = waves(rank, same.instance, count)
     tail, tail_busy = _own_after(steps, of, rank, step_row, count)
-    return Sequences(
-        rank=rank,
-        instance=instance,
-        lead=lead - idle_early - busy_early,
-        lead_busy=lead_busy - busy_early,
-        advance=lead + comms["under_us"][rows],
-        advance_busy=lead_busy + comms["under_busy_us"][rows],
-        blocks=comms["blocks"][rows],
-        serial=serial,
-        transit=same.transit[rows],
-        offset=_offsets(steps, of, rank, instance, end, new_rank, count),
+    sequences = Sequences(
+        waves_end=waves_end,
+        rank=rank[order].astype(np.int32),
+        instance=same.instance[order].astype(np.int32),
+        # A job has millions of collectives: each column is let go of when it is in its new order.
+        lead=own.pop("lead")[order],
+        lead_busy=own.pop("lead_busy")[order],
+        advance=own.pop("advance")[order],
+        advance_busy=own.pop("advance_busy")[order],
+        blocks=comms["blocks"][order],
+        serial=_serial(comms, new_rank)[order],
+        transit=same.transit,
+        offset=_offsets(steps, of, rank, same.instance, comms["end_ns"], new_rank, count),
         tail=tail,
         tail_busy=tail_busy,
     )
+    return sequences, order
 
 
-class _Own(NamedTuple):
-    """Own time of one kind before each collective (since the last one ended) and while it ran."""
+def _serial(comms: Table, new_rank: Mask, after_ns: int | None = None) -> Mask:
+    """Whether each collective began when the rank's previous one had ended (``after_ns``: less than that after it)."""
+    start, end = comms["start_ns"], comms["end_ns"]
+    serial = ~new_rank
+    serial[1:] &= start[1:] >= end[:-1]
+    if after_ns is not None:
+        serial[1:] &= start[1:] - end[:-1] < after_ns
+    return serial
 
-    lead: Floats
-    under: Floats
+
+def _own_times(
+    steps: Table, of: Ints, comms: Table, instance: Ints, step_row: Ints, new_rank: Mask
+) -> dict[str, Floats]:
+    """``lead`` and ``advance`` of Sequences, and of both what is under kernels, in the order of ``comms``."""
+    lead, lead_busy = comms["lead_us"].copy(), comms["lead_busy_us"].copy()
+    for column, tails in ((lead, steps["tail_us"]), (lead_busy, steps["tail_busy_us"])):
+        column += _own_before(np.nan_to_num(tails), of, step_row, new_rank)
+    advance, advance_busy = lead + comms["under_us"], lead_busy + comms["under_busy_us"]
+    queued = _serial(comms, new_rank, QUEUED_NS)
+    new_step = np.append(True, step_row[1:] != step_row[:-1])
+    work = np.maximum(steps["compute_us"], 1e-9)
+    early = _early(lead_busy, advance_busy, work[step_row], instance, queued, new_step)
+    lead -= lead_busy
+    lead -= _early(lead, advance - advance_busy, None, instance, queued, new_step)
+    lead_busy -= early
+    lead += lead_busy
+    return {"lead": lead, "lead_busy": lead_busy, "advance": advance, "advance_busy": advance_busy}
 
 
-def _early(own: _Own, whole: Floats, instance: Ints, queued: Mask, new_step: Mask) -> Floats:
-    """How much own time earlier a collective could have started that only queued behind the one before it.
+def _early(lead: Floats, advance: Floats, whole: Floats | None, instance: Ints, queued: Mask, new_step: Mask) -> Floats:
+    """How much own time of one kind earlier a collective could have started that only queued behind the one before it.
 
-    Every rank runs the same code, so it was ready when the same part of the step (of ``whole``) was done as on the rank
-    that had done least when it started there: that rank was held up by its own work.
+    ``lead`` is the own time before it (since the last one ended), ``advance`` that and what passed while it ran. Every
+    rank runs the same code, so it was ready when the same part of the step (of ``whole``, None: the same time) was done
+    as on the rank that had done least when it started there: that rank was held up by its own work.
     """
-    total = np.cumsum(own.lead + own.under)
-    group = np.cumsum(new_step) - 1
-    base = (total - own.lead - own.under)[new_step][group]
-    at_start = total - own.under - base
+    done = np.cumsum(advance)
+    done -= advance  # before it
+    done -= np.repeat(done[new_step], np.diff(np.flatnonzero(np.append(new_step, True))))  # in its step
+    done += lead  # when it began
     least = np.full(int(instance.max(initial=-1)) + 1, np.inf)
-    np.minimum.at(least, instance, at_start / whole)
-    return np.where(queued, np.maximum(at_start - least[instance] * whole, 0.0), 0.0)
+    np.minimum.at(least, instance, done if whole is None else done / whole)
+    ready = least[instance]
+    done -= ready if whole is None else ready * whole
+    done[~queued] = 0.0
+    return np.maximum(done, 0.0, out=done)
 
 
 def _own_before(tails: Floats, of: Ints, step_row: Ints, new_rank: Mask) -> Floats:

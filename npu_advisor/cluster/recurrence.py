@@ -19,20 +19,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from npu_advisor.base.intervals import Floats, Ints, Mask
+
+Places = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """Collectives of all ranks, sorted by rank and then in order of time. Times in us.
+    """Collectives of all ranks in the order of :func:`waves`, and where in it each wave ends. Times in us.
 
-    ``rank`` is a position (0..n-1), ``instance`` the same number on all ranks of one collective, ``offset`` when each
-    rank's recording begins on a common clock. ``tail`` is each rank's own time after its last collective.
+    ``rank`` is a position (0..n-1), ``instance`` the same number on all ranks of one collective. ``transit`` is by
+    instance; by rank are ``offset``, when the recording begins on a common clock, and ``tail``, the own time after the
+    last collective.
     """
 
-    rank: Ints
-    instance: Ints
+    waves_end: Ints
+    rank: Places
+    instance: Places
     lead: Floats
     lead_busy: Floats
     advance: Floats
@@ -50,54 +55,55 @@ class Sequences:
         return len(self.tail)
 
 
-def waves(sequences: Sequences) -> list[Ints]:
-    """Rows in an order in which the recurrence can be solved: all rows of one wave at once.
+def waves(rank: Ints, instance: Ints, count: int) -> tuple[Ints, Ints]:
+    """Rows in an order in which the recurrence can be solved, and where in it each wave ends: its rows at once.
 
-    A collective is ready when it is the next one of all its ranks. Where ranks disagree on the order (a recording that
-    lacks rows) nothing is ready; those that are furthest behind then go on alone.
+    Rows come by rank (0..``count``-1) and time. A collective is ready when it is the next one of all its ranks. Where
+    ranks disagree on the order (a recording that lacks rows) nothing is ready; those that are furthest behind then go
+    on alone.
     """
-    count = sequences.ranks
-    ends = np.searchsorted(sequences.rank, np.arange(count), side="right")
-    at = np.searchsorted(sequences.rank, np.arange(count), side="left")
+    at = np.searchsorted(rank, np.arange(count), side="left")
+    ends = np.searchsorted(rank, np.arange(count), side="right")
     first = at.copy()
-    members = np.bincount(sequences.instance, minlength=1)
+    members = np.bincount(instance, minlength=1)
     ready = np.zeros(len(members), dtype=np.int64)
     found = []
     active = np.flatnonzero(at < ends)
-    ready += np.bincount(sequences.instance[at[active]], minlength=len(members))
+    ready += np.bincount(instance[at[active]], minlength=len(members))
     while len(active):
         rows = at[active]
-        done = ready[sequences.instance[rows]] >= members[sequences.instance[rows]]
+        done = ready[instance[rows]] >= members[instance[rows]]
         if not done.any():
             done = rows - first[active] == (rows - first[active]).min()
         moved = active[done]
         found.append(rows[done])
         at[moved] += 1
         still = moved[at[moved] < ends[moved]]
-        np.add.at(ready, sequences.instance[at[still]], 1)
+        np.add.at(ready, instance[at[still]], 1)
         active = active[at[active] < ends[active]]
-    return found
+    order: Ints = np.concatenate([np.zeros(0, dtype=np.int64), *found])
+    return order, np.cumsum([len(rows) for rows in found], dtype=np.int64)
 
 
-def finish_times(
-    sequences: Sequences, order: list[Ints], kernels: Floats | None = None, idle: Floats | None = None
-) -> Floats:
+def finish_times(sequences: Sequences, kernels: Floats | None = None, idle: Floats | None = None) -> Floats:
     """When each rank has done all its steps (us), with its kernels and idle times scaled by a factor a rank."""
     ones = np.ones(sequences.ranks)
     busy, rest = (ones if kernels is None else kernels), (ones if idle is None else idle)
-    of = sequences.rank
-    lead = sequences.lead_busy * busy[of] + (sequences.lead - sequences.lead_busy) * rest[of]
-    advance = sequences.advance_busy * busy[of] + (sequences.advance - sequences.advance_busy) * rest[of]
     time, ended = sequences.offset.copy(), np.full(sequences.ranks, -np.inf)
     end = np.full(int(sequences.instance.max(initial=-1)) + 1, -np.inf)
-    for rows in order:
-        rank, instance = of[rows], sequences.instance[rows]
-        arrival = time[rank] + lead[rows]
+    since = 0
+    for until in sequences.waves_end.tolist():
+        rows, since = slice(since, until), until
+        rank, instance = sequences.rank[rows], sequences.instance[rows]
+        arrival = time[rank] + _scaled(sequences.lead[rows], sequences.lead_busy[rows], busy[rank], rest[rank])
         arrival = np.where(sequences.serial[rows], np.maximum(arrival, ended[rank]), arrival)
         np.maximum.at(end, instance, arrival)
-        until = end[instance] + sequences.transit[instance]
-        done = time[rank] + advance[rows]
-        time[rank] = np.where(sequences.blocks[rows], np.maximum(done, until), done)
-        ended[rank] = until
-    tail = sequences.tail_busy * busy + (sequences.tail - sequences.tail_busy) * rest
-    return np.maximum(time + tail, 0.0)
+        over = end[instance] + sequences.transit[instance]
+        done = time[rank] + _scaled(sequences.advance[rows], sequences.advance_busy[rows], busy[rank], rest[rank])
+        time[rank] = np.where(sequences.blocks[rows], np.maximum(done, over), done)
+        ended[rank] = over
+    return np.maximum(time + _scaled(sequences.tail, sequences.tail_busy, busy, rest), 0.0)
+
+
+def _scaled(whole: Floats, under_kernels: Floats, kernels: Floats, idle: Floats) -> Floats:
+    return under_kernels * kernels + (whole - under_kernels) * idle

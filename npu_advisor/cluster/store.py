@@ -17,16 +17,16 @@ from itertools import islice
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from npu_advisor.base.errors import ConfigError
 from npu_advisor.base.messages import say
+from npu_advisor.cluster.gathered import Gathered, rows_of
 from npu_advisor.derive.ranks import SUMMARY_TABLES
-from npu_advisor.model.schema import SCHEMA, Column
+from npu_advisor.model.schema import SCHEMA
 from npu_advisor.model.table import Table
 
 META = b"npu_advisor"
-_BATCH, _READERS = 256, 4
+_BATCH, _READERS = 64, 4
 
 
 def arrow() -> Any:
@@ -69,7 +69,10 @@ class Store:
         """Write a summary and return its bytes; a reader sees all of it or nothing."""
         pa = arrow()
         buffer = pa.BufferOutputStream()
-        pa.parquet.write_table(stacked(summary), buffer, compression="zstd", write_statistics=False)
+        # Small files: with zstd, or dictionaries of numbers, reading them takes three times as long.
+        table = stacked(summary)
+        texts = [field.name for field in table.schema if pa.types.is_string(field.type) and field.name != "document"]
+        pa.parquet.write_table(table, buffer, compression="snappy", use_dictionary=texts, write_statistics=False)
         content = buffer.getvalue()
         half = f"{self.root}/.{name}.{_token()}.part"
         with self.files.open(half, "wb") as file:
@@ -81,7 +84,7 @@ class Store:
         """The stacked pyarrow table of one summary, with its metadata."""
         pa = arrow()
         with self.files.open(f"{self.root}/{name}", "rb") as file:
-            return pa.parquet.read_table(pa.BufferReader(file.read()), use_threads=False)
+            return pa.parquet.ParquetFile(pa.BufferReader(file.read())).read(use_threads=False)
 
     def document(self, name: str) -> dict[str, Any]:
         """What was found inside the rank of one summary."""
@@ -98,24 +101,24 @@ class Store:
         """
         pa = arrow()
         metas: dict[int, dict[str, Any]] = {}
-        columns: dict[str, dict[str, list[Any]]] = {
-            name: {column.name: [] for column in SCHEMA[name].columns} for name in SUMMARY_TABLES
-        }
+        gathered = [Gathered(name) for name in SUMMARY_TABLES]
         with ThreadPoolExecutor(_READERS) as pool:
             for part in _chunks(sorted(names, reverse=True), _BATCH):
-                new = []
+                new, counts = [], []
                 for name, one in zip(part, pool.map(self.read, part), strict=True):
                     meta = {**json.loads(one.schema.metadata[META]), "name": name}
                     if meta["rank"] not in metas:
                         metas[meta["rank"]] = meta
-                        new.append((one, meta))
                         seen(meta, _document(one))
-                for name, lists in columns.items() if new else ():
-                    cut = [_part(one, meta, name).select(list(lists)) for one, meta in new]
-                    batch = pa.concat_tables(cut).combine_chunks()
-                    for column, pieces in lists.items():
-                        pieces.append(batch.column(column))
-        tables = {name: _table(name, columns.pop(name)) for name in SUMMARY_TABLES}
+                        new.append(one.drop_columns(["document"]))
+                        counts.append([meta["rows"][table] for table in SUMMARY_TABLES])
+                if new:
+                    batch = pa.concat_tables(new).combine_chunks()
+                    for place, table in enumerate(gathered):
+                        table.add(batch, rows_of(counts, place))
+                    del new, batch
+        pa.default_memory_pool().release_unused()
+        tables = {name: table.table() for name, table in zip(SUMMARY_TABLES, gathered, strict=True)}
         return [metas[rank] for rank in sorted(metas)], tables
 
 
@@ -135,7 +138,7 @@ def _json(values: Mapping[str, Any]) -> str:
 
 
 def _document(one: Any) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(one.column("document")[0].as_py())
+    found: dict[str, Any] = msgspec.json.decode(one.column("document")[0].as_buffer())
     return found
 
 
@@ -161,46 +164,6 @@ def _schema() -> Any:
     for name in SUMMARY_TABLES:
         fields |= {column.name: kinds[column.kind] for column in SCHEMA[name].columns}
     return pa.schema(list(fields.items()))
-
-
-def _part(one: Any, meta: Mapping[str, Any], name: str) -> Any:
-    rows = meta["rows"]
-    before = 1 + sum(rows[other] for other in SUMMARY_TABLES[: SUMMARY_TABLES.index(name)])
-    return one.slice(before, rows[name])
-
-
-def _table(name: str, pieces: dict[str, list[Any]]) -> Table:
-    """The rows by rank; ``pieces`` are used up column by column, so that not all is held twice.
-
-    Columns that no rank has stay absent, so that rules on them are skipped.
-    """
-    kinds = {column.name: column for column in SCHEMA[name].columns}
-    types = {field.name: field.type for field in _schema()}
-    order = np.argsort(_values(_chunked(pieces["rank"], types["rank"]), kinds["rank"]), kind="stable")
-    columns: dict[str, Any] = {}
-    for column, kind in kinds.items():
-        stored = _chunked(pieces.pop(column), types[column])
-        if stored.null_count < len(stored):
-            columns[column] = _values(stored, kind)[order]
-    return Table.build(name, columns)
-
-
-def _chunked(pieces: list[Any], kind: Any) -> Any:
-    return arrow().chunked_array([chunk for piece in pieces for chunk in piece.chunks], kind)
-
-
-def _values(stored: Any, column: Column) -> Any:
-    import pandas as pd
-
-    if column.kind == "text":
-        encoded = stored.dictionary_encode().combine_chunks()
-        encoded = encoded if not hasattr(encoded, "chunks") else encoded.chunk(0)
-        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-        return pd.Categorical.from_codes(codes, categories=pd.Index(encoded.dictionary.to_pylist(), dtype=object))
-    if column.kind == "float":
-        return stored.to_numpy()
-    missing = False if column.kind == "bool" else column.missing
-    return np.asarray(stored.fill_null(missing).to_numpy())
 
 
 def _chunks(names: Sequence[str], size: int) -> Iterator[list[str]]:
