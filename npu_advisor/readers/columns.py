@@ -132,12 +132,21 @@ def _start(ts: Any) -> int:
 
 def durations(values: list[Any]) -> Float:
     """``dur`` values (us) as float ns, rounded; NaN where there is none."""
-    try:
-        numbers = np.array(values, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        numbers = np.array([_number(value) for value in values], np.float64)
+    return to_ns(floats(values))
+
+
+def to_ns(microseconds: Float) -> Float:
+    """Microseconds as ns, rounded."""
     with np.errstate(over="ignore"):
-        return np.rint(numbers * 1000.0)
+        return np.rint(microseconds * 1000.0)
+
+
+def floats(values: list[Any]) -> Float:
+    """Numbers as float64; NaN where there is none."""
+    try:
+        return np.array(values, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return np.array([_number(value) for value in values], np.float64)
 
 
 def _number(value: Any) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -145,7 +145,7 @@ _WIDTHS = {
 HCCL_TYPES = dict(enumerate(_WIDTHS))
 
 
-def payload_bytes(count: Int, types: Sequence[str]) -> npt.NDArray[np.float64]:
+def payload_bytes(count: Int, types: Iterable[str]) -> npt.NDArray[np.float64]:
     """Size of the tensors that collectives work on: elements times their width; NaN where either is unknown."""
     width = np.array([_WIDTHS.get(name, 0) for name in types], dtype=np.float64)
     return np.where((count > 0) & (width > 0), count * width, np.nan)

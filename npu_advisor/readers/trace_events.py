@@ -8,10 +8,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from npu_advisor.readers.columns import Numbering, Pool, Rows, durations, ids, starts
+from npu_advisor.readers.columns import Numbering, Pool, Rows, to_ns
 from npu_advisor.readers.device_names import payload_bytes
 from npu_advisor.readers.numbers import Int
-from npu_advisor.readers.trace_decode import Args, Event
+from npu_advisor.readers.trace_batch import Batch, Decoded
+from npu_advisor.readers.trace_decode import Event
 
 FLOWS = ("async_task_queue", "async_npu", "fwdbwd", "HostToDevice")
 _FLOW_NAMES = {"enqueue_to_dequeue": "async_task_queue", "torch_to_npu": "async_npu", "fwdbwd": "fwdbwd"}
@@ -35,7 +36,6 @@ _POOL_OF = {
     ("comm_tasks", "link"): "links",
 }
 _POOLS = tuple(dict.fromkeys(_POOL_OF.values()))
-_NO_ARGS = Args()
 _NO_SLICES = frozenset({"counters", *FLOWS})
 
 
@@ -127,7 +127,7 @@ class EventSorter:
         self._flow_ids = {category: Numbering() for category in FLOWS}
         self.slices = 0
         self.gpu = 0
-        self._fill: dict[str, Callable[[Rows, list[Event]], None]] = {
+        self._fill: dict[str, Callable[[Rows, Batch], None]] = {
             "ops": self._ops,
             "frames": self._frames,
             "queue": self._queue,
@@ -201,8 +201,7 @@ class EventSorter:
                 bins["counters"].append(event)
         for kind, chosen in bins.items():
             if chosen:
-                self._fill[kind](self.rows[kind], chosen)
-                self.slices += len(chosen) if kind not in _NO_SLICES else 0
+                self.take(kind, Decoded(chosen))
 
     def _uncategorised(self, bins: dict[str, list[Event]]) -> Callable[[Event], None]:
         """Slices without a category (CANN, device) are told by their args; their process names may come later."""
@@ -228,105 +227,108 @@ class EventSorter:
 
         return sort
 
-    def _timed(self, events: list[Event]) -> dict[str, Any]:
+    def take(self, kind: str, events: Batch) -> None:
+        """Append events of one kind."""
+        self._fill[kind](self.rows[kind], events)
+        self.slices += len(events) if kind not in _NO_SLICES else 0
+
+    def _timed(self, events: Batch) -> dict[str, Any]:
         return {
-            "track": self.tracks.of(events),
-            "start_ns": starts([event.ts for event in events]),
-            "dur_ns": durations([event.dur for event in events]),
+            "track": events.lanes(self.tracks),
+            "start_ns": events.starts(),
+            "dur_ns": to_ns(events.floats("dur")),
         }
 
-    def _named(self, events: list[Event]) -> dict[str, Any]:
-        return {"name": self.names.codes([event.name for event in events]), **self._timed(events)}
+    def _named(self, events: Batch) -> dict[str, Any]:
+        return {"name": events.codes("name", self.names), **self._timed(events)}
 
-    def _ops(self, rows: Rows, events: list[Event]) -> None:
-        args = [event.args or _NO_ARGS for event in events]
+    def _ops(self, rows: Rows, events: Batch) -> None:
         rows.extend(
             **self._named(events),
-            sequence=ids([arg.sequence for arg in args]),
-            fwd_thread=ids([arg.fwd_thread for arg in args]),
-            stack=self.stacks.codes([arg.stack for arg in args]),
-            shapes=self.shapes.codes([arg.dims for arg in args]),
-            dtypes=self.types.codes([arg.types for arg in args]),
+            sequence=events.ids("sequence"),
+            fwd_thread=events.ids("fwd_thread"),
+            stack=events.codes("stack", self.stacks),
+            shapes=events.codes("dims", self.shapes),
+            dtypes=events.codes("types", self.types),
         )
 
-    def _frames(self, rows: Rows, events: list[Event]) -> None:
-        args = [event.args or _NO_ARGS for event in events]
+    def _frames(self, rows: Rows, events: Batch) -> None:
         rows.extend(
-            name=self.frame_names.codes([event.name for event in events]),
+            name=events.codes("name", self.frame_names),
             **self._timed(events),
-            python_id=ids([arg.python_id for arg in args]),
-            python_parent=ids([arg.python_parent for arg in args], missing=0),
+            python_id=events.ids("python_id"),
+            python_parent=events.ids("python_parent", missing=0),
         )
 
-    def _queue(self, rows: Rows, events: list[Event]) -> None:
+    def _queue(self, rows: Rows, events: Batch) -> None:
+        named = events.tests("name", lambda name: name.startswith("Enqueue"))
         rows.extend(
             **self._named(events),
-            push=np.array([(event.cat or event.name[:7].lower()) == "enqueue" for event in events], bool),
-            correlation=ids([event.args.correlation if event.args else None for event in events]),
+            push=np.where(events.tests("cat", bool), events.tests("cat", "enqueue".__eq__), named),
+            correlation=events.ids("correlation"),
         )
 
-    def _apis(self, rows: Rows, events: list[Event]) -> None:
-        args = [event.args or _NO_ARGS for event in events]
+    def _apis(self, rows: Rows, events: Batch) -> None:
         rows.extend(
             **self._named(events),
-            level=self.levels.codes([arg.level for arg in args]),
-            item=self.items.codes([arg.item if arg.item != "0" else None for arg in args]),
-            connection=ids([arg.connection for arg in args], missing=0),
+            level=events.codes("level", self.levels),
+            item=events.codes("item", self.items, none="0"),
+            connection=events.ids("connection", missing=0),
         )
 
-    def _hardware(self, rows: Rows, events: list[Event]) -> None:
-        args = [event.args or _NO_ARGS for event in events]
+    def _hardware(self, rows: Rows, events: Batch) -> None:
         rows.extend(
             **self._named(events),
-            task_type=self.task_types.codes([arg.task_type for arg in args]),
-            stream=ids([arg.stream if arg.stream is not None else arg.old_stream for arg in args]),
-            task=ids([arg.task for arg in args]),
-            model=ids([arg.model for arg in args]),
-            connection=ids([arg.connection for arg in args]),
+            task_type=events.codes("task_type", self.task_types),
+            stream=np.where(events.given("stream"), events.ids("stream"), events.ids("old_stream")),
+            task=events.ids("task"),
+            model=events.ids("model"),
+            connection=events.ids("connection"),
         )
 
-    def _comm_tasks(self, rows: Rows, events: list[Event]) -> None:
-        args = [event.args or _NO_ARGS for event in events]
+    def _comm_tasks(self, rows: Rows, events: Batch) -> None:
+        size = events.floats("size")
         rows.extend(
             **self._named(events),
-            src_rank=ids([arg.src_rank for arg in args]),
-            dst_rank=ids([arg.dst_rank for arg in args]),
-            bytes=np.array([_size(arg.size) for arg in args], np.float64),
-            transport=self.links.codes([arg.transport for arg in args]),
-            link=self.links.codes([arg.link for arg in args]),
+            src_rank=events.ids("src_rank"),
+            dst_rank=events.ids("dst_rank"),
+            bytes=np.where(size >= 0, size, np.nan),
+            transport=events.codes("transport", self.links),
+            link=events.codes("link", self.links),
         )
 
-    def _plain(self, rows: Rows, events: list[Event]) -> None:
-        args = [event.args or _NO_ARGS for event in events]
+    def _plain(self, rows: Rows, events: Batch) -> None:
+        types = Pool()
+        codes = events.codes("data_type", types)
         rows.extend(
             **self._named(events),
-            connection=ids([arg.connection for arg in args]),
-            payload=payload_bytes(ids([arg.count for arg in args]), [arg.data_type or "" for arg in args]),
+            connection=events.ids("connection"),
+            payload=payload_bytes(events.ids("count"), np.array([*types.texts, ""], dtype=object)[codes]),
         )
 
-    def _gcs(self, rows: Rows, events: list[Event]) -> None:
+    def _gcs(self, rows: Rows, events: Batch) -> None:
         rows.extend(**self._timed(events))
 
-    def _iterations(self, rows: Rows, events: list[Event]) -> None:
+    def _iterations(self, rows: Rows, events: Batch) -> None:
         rows.extend(**self._named(events))
 
-    def _counters(self, rows: Rows, events: list[Event]) -> None:
+    def _counters(self, rows: Rows, events: Batch) -> None:
         rows.extend(
-            name=self.names.codes([event.name for event in events]),
-            start_ns=starts([event.ts for event in events]),
-            value=durations([event.args.mhz if event.args else None for event in events]) / 1000.0,
+            name=events.codes("name", self.names),
+            start_ns=events.starts(),
+            value=to_ns(events.floats("mhz")) / 1000.0,
         )
 
-    def _flow_filler(self, category: str) -> Callable[[Rows, list[Event]], None]:
+    def _flow_filler(self, category: str) -> Callable[[Rows, Batch], None]:
         numbers = self._flow_ids[category]
 
-        def fill(rows: Rows, events: list[Event]) -> None:
+        def fill(rows: Rows, events: Batch) -> None:
             rows.extend(
                 category=np.full(len(events), FLOWS.index(category), np.int8),
-                finish=np.array([event.ph == "f" for event in events], bool),
-                id=numbers.of([event.id for event in events]),
-                track=self.tracks.of(events),
-                start_ns=starts([event.ts for event in events]),
+                finish=events.tests("ph", "f".__eq__),
+                id=events.numbers("id", numbers),
+                track=events.lanes(self.tracks),
+                start_ns=events.starts(),
             )
 
         return fill
@@ -345,11 +347,3 @@ def _unnamed_flow(bins: dict[str, list[Event]]) -> Callable[[Event], None]:
             bins[name].append(event)
 
     return sort
-
-
-def _size(value: Any) -> float:
-    try:
-        size = float(value)
-    except (TypeError, ValueError):
-        return float("nan")
-    return size if size >= 0 else float("nan")
