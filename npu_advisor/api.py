@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from html import escape
 from importlib import import_module
 from pathlib import Path
@@ -64,20 +64,28 @@ class Only(NamedTuple):
 ALL = Only()
 
 
+@dataclass
+class _Origin:
+    """What a report was made from; equal ones make equal reports."""
+
+    asked: Asked
+    cache: str | Path | None
+    kept: Session | None = field(compare=False, repr=False)
+
+    @property
+    def session(self) -> Session:
+        """The profiles with the results of the rules, read once more unless they were kept."""
+        if self.kept is None:
+            from npu_advisor.session import read
+
+            self.kept = read(self.asked, self.cache)
+        return self.kept
+
+
 class Analysis(Report):
     """The report on a path, which also answers what-if questions about it."""
 
-    _asked: Asked = PrivateAttr()
-    _cache: str | Path | None = PrivateAttr(None)
-    _kept: Session | None = PrivateAttr(None)
-
-    @property
-    def _session(self) -> Session:
-        if self._kept is None:
-            from npu_advisor.session import read
-
-            self._kept = read(self._asked, self._cache)
-        return self._kept
+    _origin: _Origin = PrivateAttr()
 
     def whatif(self, *edits: str) -> WhatIf:
         """The step with ``edits`` applied, such as ``scale kernels where type == "MatMulV3" by 0.8``.
@@ -88,7 +96,7 @@ class Analysis(Report):
         from npu_advisor.engine.editing import parse_edits
 
         plans = parse_edits(edits)
-        return self._session.answer(plans)
+        return self._origin.session.answer(plans)
 
     @property
     def views(self) -> Views:
@@ -97,7 +105,7 @@ class Analysis(Report):
         if self._views is None:
             from npu_advisor.engine.views import build_views
 
-            session = self._session
+            session = self._origin.session
             self._views = build_views(session.results, self.findings, session.priced.trusted)
         return self._views
 
@@ -106,7 +114,7 @@ class Analysis(Report):
         """Findings, idle owners, waits and the critical path on the profile's own clock; read again as for views."""
         from npu_advisor.engine.views.overlay import build_overlay
 
-        session = self._session
+        session = self._origin.session
         return build_overlay(session.results, self.findings, session.priced.trusted)
 
     @property
@@ -114,7 +122,7 @@ class Analysis(Report):
         """Kernels, operators, memory, steps, communication and timeline as DataFrames; read again as for views."""
         from npu_advisor.engine.listing import Tables
 
-        return Tables([profile for profile, _ in self._session.results])
+        return Tables([profile for profile, _ in self._origin.session.results])
 
     def _repr_html_(self) -> str:
         """The HTML report inside a notebook, in a frame of its own that cannot reach the notebook."""
@@ -153,6 +161,7 @@ def analyze(
     asked = _asked(rules, params, select, ignore, source_root, fixes).of(path, ranks, steps)
     kept = None if cache is None else Results(Shelf(cache), asked)
     report = None if kept is None else kept.find(Analysis)
+    session = None
     if report is None:
         from npu_advisor.engine.sourcefile import watched
         from npu_advisor.session import read
@@ -162,9 +171,7 @@ def analyze(
             report = session.report(Analysis, whole=not (select or ignore), fixes=fixes)
         if kept is not None:
             kept.keep(report, sources)
-        if keep:
-            report._kept = session
-    report._asked, report._cache = asked, cache
+    report._origin = _Origin(asked, cache, session if keep else None)
     return report
 
 

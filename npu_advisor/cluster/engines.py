@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from importlib import import_module
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from typing import Any
 
 from npu_advisor.base.errors import ConfigError
@@ -54,12 +57,12 @@ def run_local(
 def _pool(queue: deque[Task], options: Options, count: int, work: Work, lost: list[Task]) -> Iterator[Result]:
     """Work off ``queue`` until it is empty or the pool breaks; tasks in flight then are ``lost``."""
     running: dict[Future[Result], Task] = {}
-    with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
+    with _workers(count) as pool:
         try:
             while queue or running:
                 # Few are handed out ahead: what waits in a pool that breaks has to be done again.
                 while queue and len(running) < count + 1:
-                    running[pool.submit(work, queue[0], options)] = queue[0]
+                    running[_submitted(pool, work, queue[0], options)] = queue[0]
                     queue.popleft()
                 done, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in done:
@@ -71,8 +74,46 @@ def _pool(queue: deque[Task], options: Options, count: int, work: Work, lost: li
 
 
 def _alone(task: Task, options: Options, work: Work) -> Result:
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return _result(pool.submit(work, task, options), task)
+    with _workers(1) as pool:
+        return _result(_submitted(pool, work, task, options), task)
+
+
+@contextmanager
+def _workers(count: int) -> Iterator[ProcessPoolExecutor]:
+    """A pool that ends with the block: where that is interrupted, at once, with what the workers have half done."""
+    if hasattr(signal, "pthread_sigmask"):
+        # Started later, it would lift what _submitted blocks.
+        from multiprocessing import resource_tracker
+
+        resource_tracker.ensure_running()
+    others = set(active_children())
+    with tempfile.TemporaryDirectory(prefix="npu-advisor-") as folder:
+        pool = ProcessPoolExecutor(count, get_context("spawn"), _keep_files_in, (folder,))
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in set(active_children()) - others:
+                worker.kill()
+            raise
+        finally:
+            pool.shutdown()
+
+
+def _keep_files_in(folder: str) -> None:
+    tempfile.tempdir = folder
+
+
+def _submitted(pool: ProcessPoolExecutor, work: Work, task: Task, options: Options) -> Future[Result]:
+    """Hand out a task. Workers are started by that: they inherit that Ctrl-C, which reaches the whole group of
+    processes, is left to this one."""
+    if not hasattr(signal, "pthread_sigmask"):
+        return pool.submit(work, task, options)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return pool.submit(work, task, options)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _result(future: Future[Result], task: Task) -> Result:
