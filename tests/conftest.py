@@ -10,9 +10,14 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from synthetic import Settings, generate
 
 from npu_advisor import Report, analyze
+
+# How long an example takes is the machine's affair.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 

@@ -64,7 +64,7 @@ def _fits(pattern: str, word: str) -> set[int]:
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 @given(word=st.text("ABCx", max_size=14))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_matches_are_the_leftmost_the_longest_and_apart(pattern: str, word: str) -> None:
     labels = np.array(["ABCx".index(letter) for letter in word], dtype=np.int64)
     first, count = compile_pattern(pattern, SYMBOLS).find(labels, np.zeros(len(word), dtype=np.int64))

@@ -163,7 +163,7 @@ KEYS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2)), max_size=9
 
 
 @given(left=KEYS, right=KEYS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_join_finds_what_a_dictionary_finds(
     folder: Path, left: list[tuple[str, int]], right: list[tuple[str, int]]
 ) -> None:

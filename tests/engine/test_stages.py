@@ -157,7 +157,7 @@ def _silences(events: Sequence[tuple[int, int, int]]) -> set[tuple[int, int, int
     return out
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(EVENTS)
 def test_gaps_agree_with_counting(folder: Path, events: list[tuple[int, int, int]]) -> None:
     table = [{"track": lane, "start_ns": start, "dur_ns": length} for lane, start, length in events]
@@ -169,7 +169,7 @@ def test_gaps_agree_with_counting(folder: Path, events: list[tuple[int, int, int
 SPANS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 12)), max_size=10)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(SPANS, SPANS)
 def test_cover_agrees_with_counting(
     folder: Path, rows_at: list[tuple[int, int]], idle_at: list[tuple[int, int]]

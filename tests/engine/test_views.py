@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from places import DEMO, PROFILES, needs_profiles
 
@@ -176,7 +176,6 @@ def test_timeline_holds_every_kernel_of_a_small_profile(demo_views) -> None:
 EVENTS = st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 300), st.integers(0, 2)), min_size=1, max_size=300)
 
 
-@settings(deadline=None)
 @given(EVENTS, st.integers(8, 60), st.integers(0, 9_000))
 def test_thinning_loses_no_event_and_moves_none(events, most, at) -> None:
     start, length, row = (np.array(column, dtype=np.int64) for column in zip(*events, strict=True))
@@ -191,7 +190,6 @@ def test_thinning_loses_no_event_and_moves_none(events, most, at) -> None:
         assert inside.any()
 
 
-@settings(deadline=None)
 @given(st.integers(1_000, 4_000), st.integers(50, 400))
 def test_thinning_keeps_to_its_budget(events, most) -> None:
     start = np.arange(events, dtype=np.int64) * 100

@@ -12,7 +12,7 @@ from replay_kit import BACKWARD, MAIN, SECOND, STREAM, Run, times, weights
 from npu_advisor.graph.replay import Edit, Replayer, merge
 from npu_advisor.graph.replay.arrays import DROPPED, TASK
 
-FEW = settings(max_examples=40, deadline=None)
+FEW = settings(max_examples=40)
 LONG_AGO = -(2**62)
 
 
