@@ -125,12 +125,9 @@ def _check_tables(page: Any, report: Analysis) -> None:
                     shown_value = _number(cell)
                     same = shown_value is value or math.isclose(shown_value, value, rel_tol=1e-8)
                     assert same, (name, column.key, cell, value)
-    by_rank = {
-        (int(row[0]), int(-1 if (step := _number(row[1])) is None else step)): [*map(_number, row[2:])]
-        for row in shown.get("steps", [])
-    }
+    by_step = {(row[0], row[1]): [*map(_number, row[2:])] for row in shown.get("steps", [])}
     for step in report.steps[:500]:
-        row = by_rank[step.rank, -1 if step.step is None else step.step]
+        row = by_step["–" if step.rank < 0 else str(step.rank), "–" if step.step is None else str(step.step)]
         figures = [step.duration_us, step.compute_us, step.communication_us]
         figures += [step.communication_us - step.exposed_communication_us, step.exposed_communication_us]
         figures += [step.free_us, step.prepare_us, step.after_last_kernel_us]
