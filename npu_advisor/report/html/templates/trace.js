@@ -432,5 +432,6 @@ function trace(data) {
     one('#zoom').value = value;
   }
   show(0);
+  performance.mark('timeline');
   root.dataset.ready = '1';
 }
