@@ -16,7 +16,7 @@ from npu_advisor.budgets import check, violated
 from npu_advisor.cli.budget import chosen_budgets
 from npu_advisor.cli.choices import LANGUAGES, SEVERITIES, choice
 from npu_advisor.cli.formats import DATA, FORMATS, VIEWED, targets, write
-from npu_advisor.cli.merge import trace_of
+from npu_advisor.cli.merge import traces_of
 from npu_advisor.cli.notices import error_text, remarks_text
 from npu_advisor.cli.output import note
 from npu_advisor.cli.progress import ProgressBar
@@ -74,7 +74,7 @@ def run(request: Request) -> int:
     lang = choose_language(request.lang, os.environ)
     baseline = read_baseline(request.baseline) if request.baseline else None
     budgets = chosen_budgets(request.budget)
-    trace = trace_of(request.paths[0], request.ranks) if request.merge else None
+    traces = traces_of(request.paths, request.ranks) if request.merge else None
     try:
         report = _analyzed(request, lang)
     except ProfileError as error:
@@ -92,7 +92,7 @@ def run(request: Request) -> int:
         return UNREADABLE
     report = report.model_copy(update={"budgets": check(budgets, report, baseline)})
     for form, path in targets(request.form, request.outputs):
-        write(report, form, path, lang, show_all=request.show_all, baseline=baseline, merge_with=trace)
+        write(report, form, path, lang, show_all=request.show_all, baseline=baseline, merge_with=traces)
     return exit_code(report, request.fail_on, request.strict)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from npu_advisor.base.lang import Lang
@@ -42,11 +42,11 @@ def write(
     *,
     show_all: bool,
     baseline: Report | None,
-    merge_with: Path | None = None,
+    merge_with: Mapping[int, Path] | None = None,
 ) -> None:
     """Render ``report`` as ``form`` to ``path`` (None or ``-``: stdout). ConfigError when it cannot be written.
 
-    An overlay goes into a copy of the trace ``merge_with``.
+    An overlay goes into a copy of the traces ``merge_with``.
     """
     stream = sys.stdout if path in (None, "-") else None
     options = Options(

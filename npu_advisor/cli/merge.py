@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
@@ -16,22 +17,35 @@ _GZIP = b"\x1f\x8b"
 _TAIL = 4096
 
 
-def write_overlay(text: str, path: str, merge_with: Path | None) -> None:
-    """Write the overlay (a JSON list) to ``path``; with ``merge_with`` behind the events of that trace.
+def write_overlay(text: str, path: str, merge_with: Mapping[int, Path] | None) -> None:
+    """Write the overlay (a JSON list) to ``path``; with ``merge_with`` behind the events of these traces, by rank.
 
-    ConfigError when the file cannot be written, ProfileError when the trace has no end to add to.
+    ConfigError when the file cannot be written, ProfileError when a trace has no end to add to.
     """
-    target = Path(path)
-    if merge_with is not None and target.exists() and target.resolve() == merge_with.resolve():
+    target, traces = Path(path), dict(merge_with or {})
+    if target.exists() and target.resolve() in [trace.resolve() for trace in traces.values()]:
         raise ConfigError(say("trace.onto_itself", path=path), None, say("trace.onto_itself_do"))
     try:
-        with _opened(target) as out:
-            if merge_with is None:
+        with _opened(target) as out, _whole(target):
+            if not traces:
                 out.write(text.encode("utf-8", "replace"))
+            elif len(traces) == 1:
+                _merge(text, next(iter(traces.values())), out)
             else:
-                _merge(text, merge_with, out)
+                _merge_all(text, traces, out)
     except OSError as error:
         raise ConfigError(say("error.cannot_write", path=path, reason=error.strerror or str(error))) from error
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Leaves no half of a file behind."""
+    try:
+        yield
+    except BaseException:
+        if path.is_file():
+            path.unlink()
+        raise
 
 
 def _opened(path: Path) -> IO[bytes]:
@@ -78,17 +92,31 @@ def _append_to_object(text: str, trace: Path, head: bytes, source: IO[bytes], ou
     out.write(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
 
 
-def trace_of(path: str, ranks: Sequence[int]) -> Path:
-    """The one trace under ``path`` (of the rank in ``ranks``, where several are there).
+def _merge_all(text: str, traces: Mapping[int, Path], out: IO[bytes]) -> None:
+    from npu_advisor.cli.merge_ranks import merged_ranks
 
-    ConfigError when there is none, more than one, or one in pieces.
+    own = {int(event["pid"]) for event in json.loads(text)}
+    out.write(b"[")
+    for piece in merged_ranks(traces, own):
+        out.write(piece)
+    events = text.strip()[1:]
+    out.write((b"" if events == "]" else b",\n") + events.encode("utf-8", "replace") + b"\n")
+
+
+def traces_of(paths: Sequence[str], ranks: Sequence[int]) -> dict[int, Path]:
+    """The traces under ``paths`` by rank (of the ``ranks`` that are asked for, all where none is).
+
+    ConfigError when there is none, one in pieces, or several that no rank tells apart.
     """
     from npu_advisor.readers import locate
 
-    sources = [source for source in locate(Path(path)) if not ranks or source.rank_hint in (*ranks, -1)]
+    sources = [
+        source for path in paths for source in locate(Path(path)) if not ranks or source.rank_hint in (*ranks, -1)
+    ]
     found = [source for source in sources if "trace" in source.files]
-    if len(found) > 1:
+    if not found or any(source.parts.get("trace") for source in found):
+        raise ConfigError(say("trace.none", path=", ".join(paths)), None, say("trace.none_do"))
+    traces = {source.rank_hint: source.files["trace"] for source in found}
+    if len(traces) < len(found) or (len(found) > 1 and -1 in traces):
         raise ConfigError(say("trace.many", n=len(found)), None, say("trace.many_do"))
-    if not found or found[0].parts.get("trace"):
-        raise ConfigError(say("trace.none", path=path), None, say("trace.none_do"))
-    return found[0].files["trace"]
+    return dict(sorted(traces.items()))

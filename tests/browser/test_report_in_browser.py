@@ -11,19 +11,20 @@ from typing import Any
 
 import pytest
 from browser.axe import grave_violations
-from places import DEMO, PROFILES
+from places import DEMO, PROFILES, needs_profiles
 from report.samples import hostile_report
 from report.test_html import evil_views
 
 from npu_advisor import analyze
 from npu_advisor.api import Analysis
-from npu_advisor.base.units import format_pct, format_us
+from npu_advisor.base.units import format_bytes, format_pct, format_us
 from npu_advisor.findings import JointSaving
 from npu_advisor.report.cards import saved_range
 from npu_advisor.report.html import render_html
 from npu_advisor.report.json import render_json
 from npu_advisor.report.options import Options
 
+CUT = "npu-gpt-megatron-2023-trimmed"
 L1 = PROFILES / "npu-alexnet-text-l1"
 PROFILE = L1 if L1.is_dir() else DEMO
 TABS = ("trace", "kernel", "operator", "memory", "distributed", "diff")
@@ -90,28 +91,78 @@ def test_step_and_findings_equal_the_json(opened: Callable[..., Any], page_file:
 
 
 def test_every_table_equals_its_data(opened: Callable[..., Any], page_file: Path, report: Analysis) -> None:
-    page = opened(page_file).page
+    _check_tables(opened(page_file).page, report)
+
+
+@needs_profiles
+@pytest.mark.parametrize(
+    "name",
+    ["gpu-bert-small-h100", "npu-cluster-output-8r-2023", "npu-msprof-mindspore-2023", "npu-trace-only-2024", CUT],
+)
+def test_every_table_of_other_profiles_equals_its_data(opened: Callable[..., Any], tmp_path: Path, name: str) -> None:
+    report = analyze(PROFILES / name, keep=True)
+    path = tmp_path / "report.html"
+    path.write_text(render_html(report, Options()), encoding="utf-8")
+    page = opened(path).page
+    _check_tables(page, report)
+    for tab in page.locator("[role=tab]").all():
+        tab.click()
+        assert page.evaluate("document.documentElement.scrollWidth") == 1440
+
+
+def _check_tables(page: Any, report: Analysis) -> None:
     shown = page.evaluate(
         "Object.fromEntries([...document.querySelectorAll('.grid')].map(t => [t.dataset.table, "
-        "[...t.tBodies[0].rows].map(r => [...r.cells].map(c => c.dataset.v || c.textContent))]))"
+        "[...t.tBodies[0].rows].map(r => [...r.cells].map(c => c.dataset.v || c.textContent.trim()))]))"
     )
-    assert set(shown) == {*report.views.tables, "lines", "steps"}
-    for name, table in report.views.tables.items():
+    filled = {name for name, table in report.views.tables.items() if table.rows}
+    assert set(shown) == filled | ({"lines"} if report.lines else set()) | ({"steps"} if report.steps else set())
+    for name in filled:
+        table = report.views.tables[name]
         for cells, row in zip(shown[name], table.rows, strict=True):
             for cell, value, column in zip(cells, row, table.columns, strict=True):
                 if column.unit not in ("text", "line", "stack"):
                     shown_value = _number(cell)
                     same = shown_value is value or math.isclose(shown_value, value, rel_tol=1e-8)
                     assert same, (name, column.key, cell, value)
-    by_rank = {(int(row[0]), int(_number(row[1]) or -1)): [*map(_number, row[2:])] for row in shown["steps"]}
-    for step in report.steps:
-        row = by_rank[step.rank, -1 if step.step is None else step.step]
-        assert row[:3] == pytest.approx([step.duration_us, step.compute_us, step.communication_us], abs=1e-3)
+    by_step = {(row[0], row[1]): [*map(_number, row[2:])] for row in shown.get("steps", [])}
+    for step in report.steps[:500]:
+        row = by_step["–" if step.rank < 0 else str(step.rank), "–" if step.step is None else str(step.step)]
+        figures = [step.duration_us, step.compute_us, step.communication_us]
+        figures += [step.communication_us - step.exposed_communication_us, step.exposed_communication_us]
+        figures += [step.free_us, step.prepare_us, step.after_last_kernel_us]
+        assert row == pytest.approx(figures, rel=1e-8, abs=1e-3)
     known = [cost.text for cost in report.lines]
-    for cells, cost in zip(shown["lines"], report.lines, strict=True):
-        figures = [cost.device_us_per_step, cost.share, cost.communication_us_per_step, cost.kernels, cost.rank]
+    for cells, cost in zip(shown.get("lines", []), report.lines, strict=True):
+        figures = [cost.device_us_per_step, cost.share, cost.communication_us_per_step, cost.kernels]
+        figures += [cost.rank] if len(report.profile.ranks) > 1 else []
         assert [*map(_number, cells[2 if any(known) else 1 :])] == pytest.approx(figures, rel=1e-8)
         assert cells[0] == f"{Path(cost.path).name}:{cost.line}"
+
+
+def test_pictures_equal_the_json(opened: Callable[..., Any], page_file: Path, numbers: dict[str, Any]) -> None:
+    page = opened(page_file).page
+    page.click("#t-distributed")
+    rows = [row.inner_text().split("\n") for row in page.locator(".ranks li").all()]
+    times = {row[0]: row[-1] for row in rows}
+    longest = {f"rank {step['rank']}": format_us(step["duration_us"]) for step in numbers["steps"]}
+    assert times == longest
+    widths = page.evaluate(
+        "[...document.querySelectorAll('.ranks svg')].map(s => [...s.children].map(r => +r.getAttribute('width')))"
+    )
+    whole = max(step["duration_us"] for step in numbers["steps"])
+    for bar, step in zip(widths, sorted(numbers["steps"], key=lambda each: each["rank"]), strict=True):
+        assert sum(bar) == pytest.approx(1000 * step["duration_us"] / whole, abs=0.5)
+        assert bar[0] == pytest.approx(1000 * step["compute_us"] / whole, abs=0.1)
+    heads = page.locator(".matrix thead th").all_inner_texts()[1:]
+    for row in page.locator(".matrix tbody tr").all():
+        rank, *cells = row.locator("th, td").all_inner_texts()
+        waits = next(step for step in numbers["steps"] if step["rank"] == int(rank))["waiting_for_rank_us"]
+        wanted = {f"for rank {peer}": format_us(us) for peer, us in waits.items()}
+        assert {head: cell for head, cell in zip(heads, cells, strict=True) if cell} == wanted
+    page.click("#t-memory")
+    facts = next(each for each in numbers["facts"] if each["peak_allocated_bytes"])
+    assert format_bytes(facts["peak_allocated_bytes"]) in page.locator("#memory-peak").inner_text()
 
 
 def _number(cell: str) -> float | None:

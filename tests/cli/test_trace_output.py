@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from places import DEMO
+from chrome_trace import faults
+from places import DEMO, PROFILES, needs_profiles
 
 from npu_advisor import analyze, load_profile
 from npu_advisor.cli.app import main
@@ -21,6 +22,11 @@ TRACE = "ASCEND_PROFILER_OUTPUT/trace_view.json"
 def _ns(text: str) -> int:
     whole, _, part = text.partition(".")
     return int(whole) * 1000 + int(part)
+
+
+def _exact_us(event: dict) -> float:
+    """The duration of a slice: one that another follows at once is drawn a little shorter, and says so."""
+    return float(event.get("args", {}).get("duration", f"{event['dur']} us").removesuffix(" us"))
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +44,8 @@ def test_idle_track_is_the_idle_table(overlay):
     idle = load_profile(DEMO).idle
     slices = _slices(overlay, "idle")
     assert [_ns(event["ts"]) for event in slices] == idle["start_ns"].tolist()
-    assert [event["dur"] for event in slices] == pytest.approx(idle["dur_us"].tolist())
+    assert [_exact_us(event) for event in slices] == pytest.approx(idle["dur_us"].tolist())
+    assert all(0 <= _exact_us(event) - event["dur"] <= 0.513 for event in slices)
     assert {event["name"] for event in slices} == {f"idle: {owner}" for owner in idle["owner"].unique()}
 
 
@@ -62,6 +69,20 @@ def test_critical_path_never_overlaps_itself(overlay):
     assert len(slices) > 3 and (start[1:] >= end[:-1]).all()
 
 
+def test_overlay_keeps_to_the_trace_event_format(overlay):
+    assert faults(overlay) == []
+
+
+@needs_profiles
+@pytest.mark.parametrize(
+    "name", ["npu-alexnet-text-l1", "npu-alexnet-db-l0", "npu-trace-only-2024", "gpu-bert-small-h100"]
+)
+def test_overlay_of_a_real_profile_keeps_to_the_format(name, tmp_path):
+    path = tmp_path / "overlay.json"
+    assert main([str(PROFILES / name), "-f", "trace", "-o", str(path), "-q"]) == 0
+    assert faults(json.loads(path.read_text(encoding="utf-8"))) == []
+
+
 @pytest.mark.parametrize("name", ["merged.json", "merged.json.gz"])
 def test_merged_file_holds_the_trace_and_the_overlay(name, overlay, tmp_path):
     path = tmp_path / name
@@ -80,13 +101,13 @@ def test_merging_into_a_trace_of_torch_profiler(tmp_path):
 
     trace = tmp_path / "trace.json"
     trace.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events[:3]}))
-    write_overlay('[{"ph": "M"}]\n', str(tmp_path / "out.json"), trace)
+    write_overlay('[{"ph": "M"}]\n', str(tmp_path / "out.json"), {0: trace})
     assert json.loads((tmp_path / "out.json").read_text()) == {
         "schemaVersion": 1,
         "traceEvents": [*events[:3], {"ph": "M"}],
     }
     trace.write_text("[ ]")
-    write_overlay('[{"ph": "M"}]\n', str(tmp_path / "out.json"), trace)
+    write_overlay('[{"ph": "M"}]\n', str(tmp_path / "out.json"), {0: trace})
     assert json.loads((tmp_path / "out.json").read_text()) == [{"ph": "M"}]
 
 
@@ -105,3 +126,62 @@ def test_a_cut_trace_and_the_trace_itself_are_refused(tmp_path, capsys):
 def test_overlay_goes_to_stdout_too(capsysbinary):
     assert main([str(DEMO), "-f", "trace", "-q"]) == 0
     assert json.loads(capsysbinary.readouterr().out)
+
+
+@pytest.fixture(scope="module")
+def two_ranks(tmp_path_factory) -> Path:
+    """Two ranks whose traces use the same process numbers and flow ids."""
+    folder = tmp_path_factory.mktemp("ranks")
+    for rank in (0, 1):
+        copy = shutil.copytree(PROFILE, folder / f"host{rank}_1_20250101000000000_ascend_pt")
+        for info in copy.glob("profiler_info*.json"):
+            text = info.read_text(encoding="utf-8").replace('"rank_id": 0', f'"rank_id": {rank}')
+            info.with_name(f"profiler_info_{rank}.json").write_text(text, encoding="utf-8")
+            if rank:
+                info.unlink()
+    return folder
+
+
+def test_several_ranks_are_merged_and_kept_apart(two_ranks, tmp_path):
+    path = tmp_path / "merged.json"
+    assert main([str(two_ranks), "-f", "trace", "--merge", "-o", str(path), "-q", "--lang", "en"]) == 0
+    merged = json.loads(path.read_text(encoding="utf-8"))
+    own = json.loads((PROFILE / TRACE).read_text(encoding="utf-8"))
+    names = {event["pid"]: event["args"]["name"] for event in merged if event["name"] == "process_name"}
+    assert len(names) == len(set(names.values()))
+    recorded = [event["args"]["name"] for event in own if event["name"] == "process_name"]
+    wanted = {f"rank {rank}: {name}" for rank in (0, 1) for name in recorded}
+    assert set(names.values()) == wanted | {"npu-advisor, rank 0", "npu-advisor, rank 1"}
+    for rank in (0, 1):
+        pids = {pid for pid, name in names.items() if name.startswith(f"rank {rank}: ")}
+        mine = [event for event in merged if event.get("pid") in pids]
+        assert list(map(_unchanged, mine)) == list(map(_unchanged, own))
+    flows = [event for event in merged if event["ph"] in "sf"]
+    ends = {}
+    for event in flows:
+        ends.setdefault((event["cat"], event["id"]), set()).add(names[event["pid"]].partition(":")[0])
+    assert len(flows) == 2 * sum(event["ph"] in "sf" for event in own)
+    assert flows and all(len(ranks) == 1 for ranks in ends.values())
+
+
+def _unchanged(event: dict) -> dict:
+    """What merging leaves alone."""
+    kept = {key: value for key, value in event.items() if key not in ("pid", "id")}
+    return kept | {"args": None} if event["name"] in ("process_name", "process_sort_index") else kept
+
+
+def test_several_ranks_that_nothing_tells_apart_are_refused(two_ranks, tmp_path, capsys):
+    twice = [str(two_ranks), str(two_ranks)]
+    assert main([*twice, "-f", "trace", "--merge", "-o", str(tmp_path / "out.json"), "-q"]) == 2
+    assert "4 traces" in capsys.readouterr().err
+    assert main([str(two_ranks), "--rank", "1", "-f", "trace", "--merge", "-o", str(tmp_path / "one.json"), "-q"]) == 0
+
+
+def test_a_cut_trace_among_several_leaves_no_file_behind(two_ranks, tmp_path):
+    ranks = Path(shutil.copytree(two_ranks, tmp_path / "ranks"))
+    trace = next(ranks.glob(f"host1*/{TRACE}"))
+    whole = trace.read_bytes()
+    trace.write_bytes(whole[: len(whole) * 3 // 4])
+    path = tmp_path / "out.json"
+    assert main([str(ranks), "-f", "trace", "--merge", "-o", str(path), "-q"]) == 3
+    assert not path.exists()

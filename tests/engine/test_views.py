@@ -20,11 +20,14 @@ from npu_advisor.engine.views.thin import shares, thin
 from npu_advisor.views import TableView
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
-TEXT = ("npu-alexnet-text-l0", "npu-alexnet-text-l1", "npu-alexnet-text-l2")
+# Every table of this one but the steps and communication.json was cut to some twenty rows at its origin.
+CUT = "npu-gpt-megatron-2023-trimmed"
 
 
-def _ranks(file: str) -> list[Path]:
-    return [path for name in TEXT for path in sorted((PROFILES / name).glob(f"*/{OUTPUT}/{file}"))]
+def _ranks(file: str, without: str = "") -> list[Path]:
+    """Every file of this name in the real profiles."""
+    found = sorted(PROFILES.glob(f"*/*/{OUTPUT}/{file}"))
+    return [path for path in found if path.parents[2].name != without]
 
 
 def _id(path: Path) -> str:
@@ -113,20 +116,25 @@ def test_memory_view_peaks_as_memory_record(path: Path) -> None:
 def test_distributed_view_is_communication_json(path: Path) -> None:
     sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     names = {"elapse_us": "Elapse", "transit_us": "Transit", "wait_us": "Wait", "sync_us": "Synchronization"}
+    recorded = {row["Name"].strip() for row in _rows(path.with_name("kernel_details.csv"))}
     for step in json.loads(path.read_text()).values():
         for op, info in step.get("collective", {}).items():
             kind = op.partition("_")[2].partition("_")[0]
-            for key, name in names.items() if op.startswith("hcom_") else ():
+            if not op.startswith("hcom_") or op.partition("@")[0] not in recorded:
+                continue
+            for key, name in names.items():
                 sums[kind][key] += 1000 * info["Communication Time Info"][f"{name} Time(ms)"]
     shown = _by(_report(path).views.tables["comm_type"], "type")
     assert {kind for (kind,) in shown} == set(sums)
     for kind, values in sums.items():
         for key, value in values.items():
-            assert shown[kind,][key] == pytest.approx(value, abs=1.0), (kind, key)
+            # How long it lasts is told by kernel_details, which the origin of that one edited.
+            if key != "elapse_us" or path.parents[2].name != CUT:
+                assert shown[kind,][key] == pytest.approx(value, abs=1.0), (kind, key)
 
 
 @needs_profiles
-@pytest.mark.parametrize("path", _ranks("step_trace_time.csv"), ids=_id)
+@pytest.mark.parametrize("path", _ranks("step_trace_time.csv", without=CUT), ids=_id)
 def test_steps_are_those_of_step_trace_time(path: Path) -> None:
     own = {row["Step"]: row for row in _rows(path)}
     steps = _report(path).steps
@@ -141,6 +149,19 @@ def test_steps_are_those_of_step_trace_time(path: Path) -> None:
             (step.prepare_us, "Preparing"),
         ):
             assert value == pytest.approx(float(row[title]), rel=1e-4, abs=1.0), title
+
+
+@needs_profiles
+def test_steps_of_a_cluster_are_those_of_its_summary() -> None:
+    (path,) = PROFILES.glob("*/cluster_analysis_output/cluster_step_trace_time.csv")
+    steps = {step.rank: step for step in analyze(path.parent).steps}
+    own = {int(row["Index"]): row for row in _rows(path) if row["Type"] == "rank"}
+    assert set(steps) == set(own)
+    for rank, row in own.items():
+        step = steps[rank]
+        figures = [step.compute_us, step.communication_us, step.exposed_communication_us, step.free_us]
+        titles = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
+        assert figures == pytest.approx([float(row[title]) for title in titles], abs=0.01)
 
 
 def test_views_are_no_part_of_the_report(report_of, demo_views) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import zlib
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -136,6 +137,16 @@ def test_views_without_data_have_no_tab():
     report._views = evil_views()
     text = html(report)
     assert 'id="t-kernel"' in text and 'id="t-trace"' in text and 'id="t-memory"' not in text
+
+
+def test_what_is_not_known_is_not_told():
+    """No timeline without lanes, no rank where the profile names none."""
+    report = rich_report()
+    views = evil_views()
+    report._views = replace(views, timelines=[replace(views.timelines[0], lanes=[])])
+    assert 'id="t-trace"' not in html(report) and "DecompressionStream" not in html(report)
+    unnamed = [step.model_copy(update={"rank": -1}) for step in report.steps]
+    assert "rank -1" not in html(report.model_copy(update={"steps": unnamed}))
 
 
 def test_page_works_without_script():

@@ -32,7 +32,15 @@ SHOW: dict[str, tuple[str, str]] = {
     "trace.idle": ("device idle, by owner", "设备空闲（按归因）"),
     "trace.exposed": ("exposed communication", "未掩盖通信"),
     "trace.no_end": ("{path} has no end, so nothing can be added to it", "{path} 没有结尾，无法追加内容"),
-    "trace.many": ("{n} traces are there, and --merge adds to one", "有 {n} 个 trace，而 --merge 只能追加到一个"),
+    "trace.many": (
+        "{n} traces are there, and nothing tells their ranks apart",
+        "有 {n} 个 trace，但无法区分它们各属于哪张卡",
+    ),
+    "trace.no_list": (
+        "{path} is no plain list of events: several of its kind cannot be put into one file",
+        "{path} 不是普通的事件列表：多个此类文件无法合并",
+    ),
+    "trace.damaged": ("{path} is damaged, so nothing can be merged with it", "{path} 已损坏，无法合并"),
     "trace.many_do": ("choose one rank with --rank N", "请用 --rank N 选择一张卡"),
     "trace.none": ("{path} holds no trace in one file to merge with", "{path} 中没有可合并的单个 trace 文件"),
     "trace.none_do": ("leave out --merge and load the overlay beside it", "请去掉 --merge，另行加载叠加文件"),

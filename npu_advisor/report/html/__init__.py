@@ -27,7 +27,8 @@ def render_html(report: Report, options: Options) -> str:
     views = report.views
     report = inert(report)
     shown = cards(report, views, options)
-    timelines = timelines_packed(views, shown) if views and views.timelines else None
+    timed = views is not None and any(each.lanes for each in views.timelines)
+    timelines = timelines_packed(views, shown) if views and timed else None
     return document(
         "report.html",
         options,

@@ -85,7 +85,8 @@ def _sides(comparison: Comparison, pair: RankPair) -> list[SideBar]:
 def _about(facts: ProfileFacts, rank: int, steps: Sequence[int | None], runs: int) -> list[Text]:
     numbers = step_range(steps)
     made = [say("ui.finding.step", step=numbers)] if numbers else []
-    made.append(say("ui.finding.rank", rank=rank))
+    if rank >= 0:
+        made.append(say("ui.finding.rank", rank=rank))
     if runs > 1:
         made.append(say("html.diff.runs", n=runs))
     info = next((each for each in facts.ranks if each.rank == rank), None)

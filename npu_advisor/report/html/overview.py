@@ -91,7 +91,8 @@ def _crumb(report: Report, ranks: list[Ledger]) -> list[Text]:
     if ranks:
         numbers = step_range(ranks[0].steps)
         made += [say("ui.finding.step", step=numbers)] if numbers else []
-        made.append(say("html.rank_of", rank=ranks[0].rank, ranks=len(report.profile.ranks)))
+        if ranks[0].rank >= 0:
+            made.append(say("html.rank_of", rank=ranks[0].rank, ranks=len(report.profile.ranks)))
     for info in report.profile.ranks[:1]:
         known = [info.device, info.level, info.torch_npu and f"torch_npu {info.torch_npu}"]
         made += [Text(en=value, zh=value) for value in known if value]

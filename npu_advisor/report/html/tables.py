@@ -93,6 +93,6 @@ def _steps(report: Report) -> TableView:
     for step in sorted(report.steps, key=lambda each: -each.duration_us)[:MAX_STEPS]:
         overlapped = step.communication_us - step.exposed_communication_us
         figures = [round(getattr(step, source) if source else overlapped, 3) for _, source in _LEDGER]
-        rows.append([step.rank, step.step, *figures])
+        rows.append([step.rank if step.rank >= 0 else None, step.step, *figures])
     columns = (ViewColumn("rank", "id"), ViewColumn("step", "id"), *(ViewColumn(key, "us") for key, _ in _LEDGER))
     return TableView("steps", columns, rows, len(report.steps), "step_trace_time.csv")

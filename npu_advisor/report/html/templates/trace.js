@@ -51,7 +51,13 @@ function trace(data) {
     one('#merged').textContent = merged ? (root.lang === 'zh' ?
       now.events.toLocaleString('en') + ' 个事件，其中 ' + merged.toLocaleString('en') + ' 个并入相邻标记' :
       now.events.toLocaleString('en') + ' events; ' + merged.toLocaleString('en') + ' of them merged with a neighbour') : '';
-    view(0, now.span);
+    var middle = medianStep();
+    if (middle < 0) { goTo('all'); } else { goTo('s' + middle); one('#zoom').value = 's' + middle; }
+  }
+  // Of several steps the one of median length stands for all.
+  function medianStep() {
+    var order = now.steps.map(function (step, index) { return [step[2], index]; }).sort(function (a, b) { return a[0] - b[0]; });
+    return order.length > 1 ? order[Math.floor(order.length / 2)][1] : -1;
   }
   function fillZoom() {
     var list = one('#zoom'), options = [['all', word('whole')]];
@@ -426,5 +432,6 @@ function trace(data) {
     one('#zoom').value = value;
   }
   show(0);
+  performance.mark('timeline');
   root.dataset.ready = '1';
 }
