@@ -73,8 +73,8 @@ class _Changed(NamedTuple):
 
 
 class Sets:
-    """Plain weights and ``changes`` to them, each a set of weights; ``home`` is the block that each edge leads into, of so
-    many ``blocks``."""
+    """Plain weights and ``changes`` to them, each a set of weights; ``home`` is the block that each edge leads into, of
+    so many ``blocks``."""
 
     def __init__(
         self, w: Ints, changes: Sequence[Change], rec: Ints, home: npt.NDArray[np.uint16], blocks: int
