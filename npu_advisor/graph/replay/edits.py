@@ -18,8 +18,8 @@ from npu_advisor.graph.replay.build import Graph
 from npu_advisor.graph.replay.gates import Calibrated
 from npu_advisor.graph.replay.index import Index, ranges
 
-_NONE = np.zeros(0, dtype=np.int64)
-Pairs = tuple[Ints, Ints]
+_NONE, _NO_EDGE = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
+Pairs = tuple[Numbers, Ints]
 
 
 class Edit(NamedTuple):
@@ -32,11 +32,14 @@ class Edit(NamedTuple):
     """
 
     cut: tuple[Ints, Ints, Ints] = (_NONE, _NONE, _NONE)
-    drop: Ints = _NONE
-    limit: Pairs = (_NONE, _NONE)
-    assign: Pairs = (_NONE, _NONE)
-    add: tuple[Ints, Ints, Ints] = (_NONE, _NONE, _NONE)
-    gone: Ints = _NONE
+    drop: Numbers = _NO_EDGE
+    limit: Pairs = (_NO_EDGE, _NONE)
+    assign: Pairs = (_NO_EDGE, _NONE)
+    add: tuple[Numbers, Numbers, Ints] = (_NO_EDGE, _NO_EDGE, _NONE)
+    gone: Numbers = _NO_EDGE
+
+
+_NOTHING = Edit()
 
 
 def merge(edits: Iterable[Edit]) -> Edit:
@@ -45,16 +48,16 @@ def merge(edits: Iterable[Edit]) -> Edit:
 
     def joined(name: str, width: int) -> tuple[Ints, ...]:
         return tuple(
-            np.concatenate([_NONE, *(getattr(part, name)[column] for part in parts)]) for column in range(width)
+            np.concatenate([getattr(part, name)[column] for part in (_NOTHING, *parts)]) for column in range(width)
         )
 
     return Edit(
         cut=joined("cut", 3),  # type: ignore[arg-type]
-        drop=np.concatenate([_NONE, *(part.drop for part in parts)]),
+        drop=np.concatenate([_NO_EDGE, *(part.drop for part in parts)]),
         limit=joined("limit", 2),  # type: ignore[arg-type]
         assign=joined("assign", 2),  # type: ignore[arg-type]
         add=joined("add", 3),  # type: ignore[arg-type]
-        gone=np.concatenate([_NONE, *(part.gone for part in parts)]),
+        gone=np.concatenate([_NO_EDGE, *(part.gone for part in parts)]),
     )
 
 

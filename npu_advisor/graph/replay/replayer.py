@@ -115,7 +115,7 @@ class Replayer:
         """When everything is over with each set. Edges that one of them adds are there for all, dropped."""
         size = len(self.graph.net.rec)
         added = [merge(edits).add for edits in sets]
-        pairs = [src * size + dst for src, dst, _ in added]
+        pairs = [src.astype(np.int64) * size + dst for src, dst, _ in added]
         try:
             self._extend(np.unique(np.concatenate([_NONE, *pairs])))
         except CycleError:
