@@ -195,7 +195,7 @@ def _claims(result: tuple[Profile, Sequence[RuleResult]], found: Savings) -> lis
 
 def recorded(replayer: Replayer) -> list[Replay]:
     """How well each step replays."""
-    shifts = {rank: _shift(ns) for rank, ns in replayer.kernel_shift().items()}
+    shifts = {rank: _shift(ns) for rank, ns in replayer.kernel_shift.items()}
     return [
         Replay(
             rank=step.rank,

@@ -14,6 +14,7 @@ comm     collective -> its sub-tasks
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +56,13 @@ class EventGraph:
         for name in NODE_TABLES:
             self.offset[name] = self.size
             self.size += len(profile.table(name))
-        self.edges: dict[str, Edges] = {
+        self._csr: dict[bool, Csr] = {}
+
+    @cached_property
+    def edges(self) -> dict[str, Edges]:
+        """All edges, by kind: most reports need none of them."""
+        profile = self.profile
+        return {
             "calls": self._calls(),
             "queue": self._keyed("enqueues", profile.table("dequeues")["enqueue"], "dequeues"),
             "launch": _join([self._launches(name) for name in DEVICE_TABLES]),
@@ -63,7 +70,6 @@ class EventGraph:
             "stream": _join([self._streams()]),
             "comm": self._keyed("comms", profile.table("comm_tasks")["comm"], "comm_tasks"),
         }
-        self._csr: dict[bool, Csr] = {}
 
     def node(self, table: str, row: int) -> int:
         """Node number of a row."""

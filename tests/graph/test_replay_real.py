@@ -30,7 +30,7 @@ RANKS = (
 @pytest.mark.parametrize("name", RANKS)
 def test_a_step_replays_to_what_was_recorded(name: str) -> None:
     replayer = Replayer(load_profile(PROFILES / name))
-    (shift,) = (ns / 1000.0 for ns in replayer.kernel_shift().values())
+    (shift,) = (ns / 1000.0 for ns in replayer.kernel_shift.values())
     print(
         f"{name}: error {replayer.error:.3%}, anchored {replayer.anchored_share:.1%}, "
         f"kernel shift median {np.median(shift):.0f} us, p90 {np.quantile(shift, 0.9):.0f} us"

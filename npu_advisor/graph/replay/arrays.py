@@ -49,18 +49,18 @@ class Net(NamedTuple):
     """The whole graph of all ranks.
 
     ``rec`` and ``rank`` by node; ``src``, ``dst``, ``w``, ``kind`` by edge.  A rigid host edge lies on ``lane`` (a
-    number per rank and thread, -1 for other edges).  What only labels nodes and edges is kept narrow.
+    number per rank and thread, -1 for other edges).  All but times are kept narrow.
     """
 
     rec: Ints
     rank: Numbers
-    src: Ints
-    dst: Ints
+    src: Numbers
+    dst: Numbers
     w: Ints
     kind: Numbers
     lane: Numbers
 
-    def spans(self, edges: Ints) -> tuple[Ints, Ints]:
+    def spans(self, edges: Numbers) -> tuple[Ints, Ints]:
         """The recorded times ``[low, high)`` that edges span."""
         return self.rec[self.src[edges]], self.rec[self.dst[edges]]
 
@@ -69,16 +69,16 @@ class Into:
     """The edge into each node along its lane, by node number."""
 
     def __init__(self) -> None:
-        self._edge = np.zeros(0, dtype=np.int64)
+        self._edge = np.zeros(0, dtype=np.int32)
 
-    def put(self, nodes: Ints, edges: Ints) -> None:
+    def put(self, nodes: Numbers, edges: Numbers) -> None:
         """Take in the ``edges`` (-1: a lane begins there) into ``nodes``."""
         missing = int(nodes.max(initial=-1)) + 1 - len(self._edge)
         if missing > 0:
-            self._edge = np.append(self._edge, np.full(missing, _ON_NO_LANE))
+            self._edge = np.append(self._edge, np.full(missing, _ON_NO_LANE, dtype=np.int32))
         self._edge[nodes] = edges
 
-    def of(self, nodes: Ints) -> Ints:
+    def of(self, nodes: Numbers) -> Ints:
         """The edge into each of ``nodes``, -1 where there is none."""
         known = (nodes >= 0) & (nodes < len(self._edge))
         edges: Ints = np.full(len(nodes), -1, dtype=np.int64)
@@ -90,6 +90,10 @@ class Into:
         return node < len(self._edge) and int(self._edge[node]) == -1
 
 
+# Of the columns of edges: source, target, weight, kind, lane.
+_EDGE = (np.int32, np.int32, np.int64, np.int8, np.int16)
+
+
 class Builder:
     """Collects nodes and edges piece by piece."""
 
@@ -97,60 +101,48 @@ class Builder:
         self.origin = origin
         self.size, self.edges = 0, 0
         self._rec: list[Ints] = []
-        self._rank: list[npt.NDArray[np.int32]] = []
-        self._edges: list[tuple[Ints, ...]] = []
+        self._rank: list[Numbers] = []
+        self._edges: list[tuple[Numbers, ...]] = []
 
     def nodes(self, at: Ints, rank: int) -> Ints:
         """Numbers of new nodes with recorded times ``at`` (since the origin)."""
         first = self.size
         self.size += len(at)
         self._rec.append(np.asarray(at, dtype=np.int64))
-        self._rank.append(np.full(len(at), rank, dtype=np.int32))
+        self._rank.append(np.full(len(at), rank, dtype=np.int16))
         return np.arange(first, self.size, dtype=np.int64)
 
-    def link(self, src: Ints, dst: Ints, w: Ints | int, kind: int, lane: Ints | int = -1) -> Ints:
+    def link(self, src: Numbers, dst: Numbers, w: Ints | int, kind: int, lane: Ints | int = -1) -> Ints:
         """Numbers of new edges; those with a ``lane`` span the recorded time between their ends."""
-        src, dst = np.asarray(src, dtype=np.int64), np.asarray(dst, dtype=np.int64)
-        shape = src.shape
-        given = ((w, np.int64), (kind, np.int8), (lane, np.int32))
-        columns = [np.broadcast_to(np.asarray(value, dtype=dtype), shape) for value, dtype in given]
-        self._edges.append((src, dst, *columns))
+        given = zip((src, dst, w, kind, lane), _EDGE, strict=True)
+        self._edges.append(tuple(np.broadcast_to(np.asarray(one, dtype), np.shape(src)) for one, dtype in given))
         first = self.edges
         self.edges += len(src)
         return np.arange(first, self.edges, dtype=np.int64)
 
-    def span(self, edges: Ints) -> Ints:
+    def span(self, edges: Numbers) -> Ints:
         """Recorded time between the ends of edges that exist already."""
-        rec = np.concatenate([np.zeros(0, dtype=np.int64), *self._rec])
-        src, dst = (np.concatenate([part[column] for part in self._edges]) for column in (0, 1))
-        span: Ints = rec[dst[edges]] - rec[src[edges]]
-        return span
+        return self.recorded(self.target(edges)) - self.recorded(self.source(edges))
 
-    def recorded(self, nodes: Ints) -> Ints:
+    def recorded(self, nodes: Numbers) -> Ints:
         """Recorded times of nodes."""
         rec: Ints = np.concatenate([np.zeros(0, dtype=np.int64), *self._rec])[nodes]
         return rec
 
-    def source(self, edges: Ints) -> Ints:
+    def source(self, edges: Numbers) -> Numbers:
         """The nodes that edges come from."""
-        src: Ints = np.concatenate([np.zeros(0, dtype=np.int64), *(part[0] for part in self._edges)])[edges]
-        return src
+        return self._column(0)[edges]
 
-    def target(self, edges: Ints) -> Ints:
+    def target(self, edges: Numbers) -> Numbers:
         """The nodes that edges lead to."""
-        dst: Ints = np.concatenate([np.zeros(0, dtype=np.int64), *(part[1] for part in self._edges)])[edges]
-        return dst
+        return self._column(1)[edges]
+
+    def _column(self, number: int) -> Numbers:
+        return np.concatenate([np.zeros(0, _EDGE[number]), *(part[number] for part in self._edges)])
 
     def net(self) -> Net:
         """Everything so far."""
-        none = np.zeros(0, dtype=np.int8)
-        rec, rank = (
-            np.concatenate([none.astype(dtype), *parts])
-            for parts, dtype in ((self._rec, np.int64), (self._rank, np.int32))
-        )
-        dtypes = (np.int64, np.int64, np.int64, np.int8, np.int32)
-        src, dst, w, kind, lane = (
-            np.concatenate([none.astype(dtype), *(part[column] for part in self._edges)])
-            for column, dtype in enumerate(dtypes)
-        )
-        return Net(rec, rank, src, dst, w, kind, lane)
+        rec = np.concatenate([np.zeros(0, np.int64), *self._rec])
+        rank = np.concatenate([np.zeros(0, np.int16), *self._rank])
+        src, dst, w, kind, lane = (self._column(number) for number in range(len(_EDGE)))
+        return Net(rec, rank, src, dst, w.astype(np.int64, copy=False), kind, lane)

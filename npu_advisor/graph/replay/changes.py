@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from npu_advisor.base.intervals import Ints, Mask
 from npu_advisor.graph.replay.arrays import DROPPED, LONG_AGO, Numbers
-from npu_advisor.graph.replay.lanes import HOLD, Block, stable
+from npu_advisor.graph.replay.lanes import HOLD, Block
 
 
 class Change(NamedTuple):
@@ -37,6 +38,27 @@ class Runs(NamedTuple):
         return self.run[:, positions].T[:, self.of]
 
 
+class _InBlocks(NamedTuple):
+    """A change by block: those of block n lie between two of the ``bounds``."""
+
+    edge: Numbers
+    w: Ints
+    bounds: list[int]
+
+    def slice(self, block: int) -> tuple[Numbers, Ints]:
+        """What changes in one block: edges and weights."""
+        mine = slice(*self.bounds[block : block + 2])
+        return self.edge[mine], self.w[mine]
+
+
+def _in_blocks(change: Change, home: npt.NDArray[np.uint16], blocks: int) -> _InBlocks:
+    edge, w = change.edge, change.w
+    if (home[1:] < home[:-1]).any():
+        order = np.argsort(home, kind="stable")
+        edge, w, home = edge[order], w[order], home[order]
+    return _InBlocks(edge, w, np.searchsorted(home, np.arange(blocks + 1, dtype=np.uint16)).tolist())
+
+
 class _Changed(NamedTuple):
     """What changes in a block: edges, the set that each belongs to, the new weights, which of the sets are on others
     (they come last)."""
@@ -51,25 +73,24 @@ class _Changed(NamedTuple):
 
 
 class Sets:
-    """Plain weights and ``changes`` to them, each a set of weights; ``block`` is that of each edge."""
+    """Plain weights and ``changes`` to them, each a set of weights; ``home`` is the block that each edge leads into, of
+    so many ``blocks``."""
 
-    def __init__(self, w: Ints, changes: Sequence[Change], rec: Ints, block: Numbers) -> None:
+    def __init__(
+        self, w: Ints, changes: Sequence[Change], rec: Ints, home: npt.NDArray[np.uint16], blocks: int
+    ) -> None:
         self._plain, self._rec = w, rec
-        on = np.array([one.on for one in changes], dtype=np.int64)
-        self._on, self._upper = on, np.flatnonzero(on >= 0)
-        size = [_total(one.w) for one in changes]
-        size = [own + (size[one.on] if one.on >= 0 else 0) for own, one in zip(size, changes, strict=True)]
+        self._on = np.array([one.on for one in changes], dtype=np.int64)
+        self._upper = np.flatnonzero(self._on >= 0)
+        self._changes = [_in_blocks(one, home[one.edge], blocks) for one in changes]
+        bound = [_bound(one.w) for one in changes]
+        # Of a set on another one, both together.
+        bound = [own + (bound[one.on] if one.on >= 0 else 0) for own, one in zip(bound, changes, strict=True)]
+        total, faded = _bound(w) + np.max(bound, axis=0, initial=0)
         # Longer than any path: what a source gives that never binds need not lie further back.
-        self._reach = 1 + int(np.abs(rec).max(initial=0)) + _total(w) + max(size, default=0)
-        faded = [int(fades(one.w).sum()) for one in changes]
+        self._reach = 1 + int(np.abs(rec).max(initial=0)) + int(total)
         # Further than any two times, or sums along chains, can lie apart.
-        self.far = 4 * self._reach * (1 + int(fades(w).sum()) + 2 * max(faded, default=0))
-        edge = np.concatenate([one.edge for one in changes]).astype(np.int32)
-        number = np.repeat(np.arange(len(changes), dtype=np.int32), [len(one.edge) for one in changes])
-        order = stable(2 * block[edge] + (on >= 0)[number])
-        edge, number = edge[order], number[order]
-        value = self._bounded(np.concatenate([one.w for one in changes])[order])
-        self._changed, self._block = _Changed(edge, number, value, (on >= 0)[number]), block[edge]
+        self.far = 4 * self._reach * (1 + int(faded))
 
     def _bounded(self, w: Ints) -> Ints:
         return np.where(drops(w), -self.far, np.where(fades(w), -self._reach, w))
@@ -77,8 +98,7 @@ class Sets:
     def of_block(self, number: int, block: Block, spot: Numbers) -> tuple[Runs, Ints]:
         """The sums along chains, and what every edge into a key adds to the time of its source less such sums, by edge
         and set. ``spot`` is scratch space, a number for each edge of the graph."""
-        low, high = np.searchsorted(self._block, (number, number + 1))
-        changed = self._changed.where(slice(low, high))
+        changed = self._changed(number)
         crossing = np.flatnonzero(block.edge >= 0)
         chained = np.flatnonzero(block.along >= 0)
         spot[block.along[chained]] = chained
@@ -96,6 +116,14 @@ class Sets:
         run += self.far * block.apart.astype(np.int64)
         found += run.T[:, runs.of]
         return runs, found
+
+    def _changed(self, number: int) -> _Changed:
+        """What changes in a block, in sets on others last."""
+        order = np.argsort(self._on >= 0, kind="stable")
+        some = [self._changes[one].slice(number) for one in order.tolist()]
+        of = np.repeat(order, [len(edge) for edge, _ in some])
+        edge, w = (np.concatenate(column) for column in zip(*some, strict=True))
+        return _Changed(edge, of, self._bounded(w), self._on[of] >= 0)
 
     def _put(self, out: Ints, at: Ints, changed: _Changed) -> None:
         """Enter by row and set what changes; sets on others begin with what those have."""
@@ -154,6 +182,9 @@ def fades(w: Ints) -> Mask:
     return (w <= LONG_AGO) & ~drops(w)
 
 
-def _total(w: Ints) -> int:
-    """The sum of all weights but those that bind nothing, without their signs."""
-    return int(np.abs(w[w > LONG_AGO]).sum())
+def _bound(w: Ints) -> Ints:
+    """The sum of all weights but those that bind nothing, without their signs, and how many of these never bind."""
+    odd = w <= LONG_AGO
+    if not odd.any():
+        return np.array([np.abs(w).sum(), 0])
+    return np.array([np.abs(w[~odd]).sum(), fades(w[odd]).sum()])

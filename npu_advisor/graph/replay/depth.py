@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, Mask
-from npu_advisor.graph.replay.arrays import DEPTH, Builder, Into
+from npu_advisor.graph.replay.arrays import DEPTH, Builder, Into, Numbers
 from npu_advisor.graph.replay.device import DeviceLanes
 from npu_advisor.graph.replay.host import HostLanes
 from npu_advisor.graph.replay.stats import US
@@ -33,13 +33,13 @@ class Limit(NamedTuple):
     ``edges`` are those constraints in the recorded graph.
     """
 
-    done: Ints
-    call: Ints
+    done: Numbers
+    call: Numbers
     depth: int
     weight: Ints
     edges: Ints
 
-    def without(self, gone: Mask) -> tuple[Ints, Ints, Ints]:
+    def without(self, gone: Mask) -> tuple[Numbers, Numbers, Ints]:
         """The constraints (source, target, weight) when the entries whose ``done`` node is ``gone`` hold no place."""
         kept = np.flatnonzero(~gone[self.done])
         done, call = self.done[kept], self.call[kept]
@@ -84,7 +84,7 @@ def full_queues(
     return limits, changed
 
 
-def _limit(builder: Builder, done: Ints, end: Ints, call: Ints, into: Into) -> Found | None:
+def _limit(builder: Builder, done: Numbers, end: Ints, call: Numbers, into: Into) -> Found | None:
     """The limit of one lane: entries in issue order, done at ``end``; ``into`` gives the edge that a call takes."""
     edge = into.of(call)
     if (edge >= 0).sum() <= CALLS:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, Mask
-from npu_advisor.graph.replay.arrays import CALL, EVENT, LANE, LAUNCH, QUEUE, STREAM, TASK, Builder
+from npu_advisor.graph.replay.arrays import CALL, EVENT, LANE, LAUNCH, QUEUE, STREAM, TASK, Builder, Numbers
 from npu_advisor.graph.replay.host import HostLanes
 from npu_advisor.graph.replay.stats import CLEAR, CLOCKS, US, launch_latency, median, per_class
 from npu_advisor.graph.replay.tasks import COMM, COPY, EVENT_WAIT, KERNEL, OTHER, RECORD, Tasks
@@ -38,18 +38,18 @@ class DeviceLanes:
     ``latency`` is launch to start of a kernel, ``kernel_gap`` what lies between two queued kernels.
     """
 
-    dequeue_start: Ints
-    dequeue_end: Ints
-    gap: Ints
-    pop: Ints
-    calls: tuple[Ints, Ints]
-    launch: Ints
-    task_start: Ints
-    task_end: Ints
-    launch_edge: Ints
-    stream_edge: Ints
-    run: Ints
-    previous: Ints
+    dequeue_start: Numbers
+    dequeue_end: Numbers
+    gap: Numbers
+    pop: Numbers
+    calls: tuple[Numbers, Numbers]
+    launch: Numbers
+    task_start: Numbers
+    task_end: Numbers
+    launch_edge: Numbers
+    stream_edge: Numbers
+    run: Numbers
+    previous: Numbers
     ready: Ints
     latency: int = 0
     kernel_gap: int = 0
@@ -60,10 +60,10 @@ def build_device(
 ) -> DeviceLanes:
     """Add the Dequeue lanes (numbered from ``lane``) and the streams of one rank."""
     dequeues = len(profile.table("dequeues"))
-    entry = [np.full(dequeues, -1, dtype=np.int64) for _ in range(4)]
-    own = [np.full(len(tasks.start), -1, dtype=np.int64) for _ in range(8)]
-    calls = (entry[0][:0], entry[0][:0])
-    found = DeviceLanes(*entry, calls, *own)  # type: ignore[call-arg, arg-type]
+    entry = [np.full(dequeues, -1, dtype=np.int32) for _ in range(4)]
+    own = [np.full(len(tasks.start), -1, dtype=np.int32) for _ in range(7)]
+    calls, ready = (entry[0][:0], entry[0][:0]), np.zeros(len(tasks.start), dtype=np.int64)
+    found = DeviceLanes(*entry, calls, *own, ready)  # type: ignore[call-arg, arg-type]
     _dequeues(builder, profile, rank, tasks, host, found, lane)
     _streams(builder, rank, tasks, host, found)
     return found
@@ -104,7 +104,8 @@ def _dequeues(
         calls.append((made, rows[owner[order][within]]))
         _pops(builder, rows, start, end, dequeues["enqueue"][rows], enqueues["end_ns"], host, found)
     if calls:
-        found.calls = (np.concatenate([edge for edge, _ in calls]), np.concatenate([row for _, row in calls]))
+        edge, row = (np.concatenate(column).astype(np.int32) for column in zip(*calls, strict=True))
+        found.calls = edge, row
 
 
 def _pops(

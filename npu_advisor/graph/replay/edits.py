@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, Mask, Spans, covered, distinct, subtract, union
-from npu_advisor.graph.replay.arrays import DROPPED, EVENT, LANE, LONG_AGO, SYNC, WAIT, Net
+from npu_advisor.graph.replay.arrays import DROPPED, EVENT, LANE, LONG_AGO, SYNC, WAIT, Net, Numbers
 from npu_advisor.graph.replay.build import Graph
 from npu_advisor.graph.replay.gates import Calibrated
 from npu_advisor.graph.replay.index import Index, ranges
 
-_NONE = np.zeros(0, dtype=np.int64)
-Pairs = tuple[Ints, Ints]
+_NONE, _NO_EDGE = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
+Pairs = tuple[Numbers, Ints]
 
 
 class Edit(NamedTuple):
@@ -32,11 +32,14 @@ class Edit(NamedTuple):
     """
 
     cut: tuple[Ints, Ints, Ints] = (_NONE, _NONE, _NONE)
-    drop: Ints = _NONE
-    limit: Pairs = (_NONE, _NONE)
-    assign: Pairs = (_NONE, _NONE)
-    add: tuple[Ints, Ints, Ints] = (_NONE, _NONE, _NONE)
-    gone: Ints = _NONE
+    drop: Numbers = _NO_EDGE
+    limit: Pairs = (_NO_EDGE, _NONE)
+    assign: Pairs = (_NO_EDGE, _NONE)
+    add: tuple[Numbers, Numbers, Ints] = (_NO_EDGE, _NO_EDGE, _NONE)
+    gone: Numbers = _NO_EDGE
+
+
+_NOTHING = Edit()
 
 
 def merge(edits: Iterable[Edit]) -> Edit:
@@ -45,16 +48,16 @@ def merge(edits: Iterable[Edit]) -> Edit:
 
     def joined(name: str, width: int) -> tuple[Ints, ...]:
         return tuple(
-            np.concatenate([_NONE, *(getattr(part, name)[column] for part in parts)]) for column in range(width)
+            np.concatenate([getattr(part, name)[column] for part in (_NOTHING, *parts)]) for column in range(width)
         )
 
     return Edit(
         cut=joined("cut", 3),  # type: ignore[arg-type]
-        drop=np.concatenate([_NONE, *(part.drop for part in parts)]),
+        drop=np.concatenate([_NO_EDGE, *(part.drop for part in parts)]),
         limit=joined("limit", 2),  # type: ignore[arg-type]
         assign=joined("assign", 2),  # type: ignore[arg-type]
         add=joined("add", 3),  # type: ignore[arg-type]
-        gone=np.concatenate([_NONE, *(part.gone for part in parts)]),
+        gone=np.concatenate([_NO_EDGE, *(part.gone for part in parts)]),
     )
 
 
@@ -66,7 +69,7 @@ class Reweighing:
         self._spot = np.full(len(w), -1, dtype=np.int32)
         self._lanes: dict[int, tuple[Ints, Ints, Ints]] = {}
 
-    def touched(self, edits: Iterable[Edit]) -> Ints:
+    def touched(self, edits: Iterable[Edit]) -> Numbers:
         """The edges that edits may change, in order; not those that they add."""
         parts = [_NONE]
         for edit in edits:
@@ -75,7 +78,7 @@ class Reweighing:
             for one in np.unique(lane).tolist():
                 mine = lane == one
                 parts.append(self._between(one, union(low[mine], high[mine])))
-        return distinct(np.concatenate(parts))
+        return distinct(np.concatenate(parts).astype(np.int32))
 
     def _between(self, lane: int, spans: Spans) -> Ints:
         """The edges of a lane that reach into one of ``spans``."""
@@ -87,7 +90,7 @@ class Reweighing:
         rows, low, high = self._lanes[lane]
         return rows[ranges(np.searchsorted(high, spans.start, side="right"), np.searchsorted(low, spans.end))]
 
-    def of(self, edits: Sequence[Edit], edges: Ints) -> Ints:
+    def of(self, edits: Sequence[Edit], edges: Numbers) -> Ints:
         """The weights of some edges (each once) with edits applied."""
         self._spot[edges] = np.arange(len(edges))
         out = self._w[edges]
@@ -127,7 +130,7 @@ class Editor:
         self._number = number
         self._rec = calibrated.rec
         net, device = graph.net, self.rank.device
-        self._call_in = np.full(len(net.rec), -1, dtype=np.int64)
+        self._call_in = np.full(len(net.rec), -1, dtype=np.int32)
         self._call_out = self._call_in.copy()
         calls = device.calls[0]
         self._call_in[net.dst[calls]], self._call_out[net.src[calls]] = calls, calls
@@ -157,14 +160,7 @@ class Editor:
         self._events_into, self._events_from = Index(net.dst[self._event_edges]), Index(net.src[self._event_edges])
         pauses = self.rank.profile.table("gcs")
         self._pauses = union(pauses["start_ns"], pauses["end_ns"])
-        ops = self.rank.profile.table("ops")
-        self._op_end: Ints = ops["end_ns"]
-        self._borders = {
-            int(track): distinct(
-                np.concatenate((ops["start_ns"][ops["track"] == track], ops["end_ns"][ops["track"] == track]))
-            )
-            for track in np.unique(ops["track"])
-        }
+        self._borders: dict[int, Ints] = {}
 
     def owns(self, edges: Ints) -> Mask:
         """Whether each edge leads to a node of this rank."""
@@ -222,7 +218,7 @@ class Editor:
         table, parts = self.rank.profile.table("ops"), []
         for track in np.unique(table["track"][ops]).tolist():
             rows = ops[table["track"][ops] == track]
-            parts.append(self._remove_on(track, table["start_ns"][rows], self._op_end[rows], moved))
+            parts.append(self._remove_on(track, table["start_ns"][rows], table["end_ns"][rows], moved))
         return merge(parts)
 
     def _remove_on(self, track: int, start: Ints, end: Ints, moved: bool) -> Edit:
@@ -249,6 +245,10 @@ class Editor:
 
     def before(self, track: int, start: Ints) -> Ints:
         """Where the Python before ops that start at ``start`` begins: the last border of any op before."""
+        if track not in self._borders:
+            ops = self.rank.profile.table("ops")
+            mine = ops["track"] == track
+            self._borders[track] = distinct(np.concatenate((ops["start_ns"][mine], ops["end_ns"][mine])))
         borders = self._borders[track]
         index = np.searchsorted(borders, start, side="left") - 1
         return np.where(index >= 0, borders[np.maximum(index, 0)], start)

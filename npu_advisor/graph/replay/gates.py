@@ -9,7 +9,7 @@ import numpy as np
 
 from npu_advisor.base.intervals import Ints, Spans, covered, union
 from npu_advisor.graph.named import STEP_MARK, starting
-from npu_advisor.graph.replay.arrays import DROPPED, FORK, HOST, KINDS, LAUNCH, SYNC_FREE
+from npu_advisor.graph.replay.arrays import DROPPED, FORK, HOST, KINDS, LAUNCH, SYNC_FREE, Net, Numbers
 from npu_advisor.graph.replay.build import Graph
 from npu_advisor.graph.replay.stats import US
 
@@ -19,12 +19,12 @@ RESIDUAL = 50 * US
 
 
 class Calibrated(NamedTuple):
-    """Weights with which the unedited graph gives back the recording exactly, and what was added to each edge."""
+    """Weights with which the unedited graph gives back the recording ``rec`` exactly, and the edge that binds each
+    node, -1 for none."""
 
     w: Ints
     rec: Ints
-    residual: Ints
-    binding: Ints
+    binding: Numbers
 
 
 def calibrate(graph: Graph) -> Calibrated:
@@ -33,31 +33,33 @@ def calibrate(graph: Graph) -> Calibrated:
     The recorded start of an event wait is no measurement: it becomes what its edges say and gets no residual.
     """
     net = graph.net
-    w, rec = net.w.copy(), net.rec.copy()
-    kept = w > DROPPED // 2
-    rows = np.flatnonzero(kept)
-    at = rec[net.src] + w
+    rec = net.rec
     if len(graph.elastic_start):
         elastic = np.zeros(len(rec), dtype=bool)
         elastic[graph.elastic_start] = True
-        into = rows[elastic[net.dst[rows]]]
+        into = np.flatnonzero(elastic[net.dst] & (net.w > DROPPED // 2))
         lowest = np.full(len(rec), DROPPED)
-        np.maximum.at(lowest, net.dst[into], at[into])
+        np.maximum.at(lowest, net.dst[into], rec[net.src[into]] + net.w[into])
         known = elastic & (lowest > DROPPED)
+        rec = rec.copy()
         rec[known] = np.minimum(rec[known], lowest[known])
-        at = rec[net.src] + w
-    excess = np.maximum(at - rec[net.dst], 0)
-    w[rows] -= excess[rows]
+    w = _lowered(net, rec, slice(None))
     at = rec[net.src] + w
     best = np.full(len(rec), DROPPED)
-    np.maximum.at(best, net.dst[rows], at[rows])
-    binding = np.full(len(rec), -1, dtype=np.int64)
-    tight = rows[at[rows] == best[net.dst[rows]]]
+    np.maximum.at(best, net.dst, at)
+    # Dropped edges bind nobody.
+    tight = np.flatnonzero((at == best[net.dst]) & (w > DROPPED // 2))
+    binding = np.full(len(rec), -1, dtype=np.int32)
     binding[net.dst[tight[::-1]]] = tight[::-1]
-    residual = np.zeros(len(w), dtype=np.int64)
     nodes = np.flatnonzero(binding >= 0)
-    residual[binding[nodes]] = rec[nodes] - best[nodes]
-    return Calibrated(w + residual, rec, residual, binding)
+    w[binding[nodes]] += rec[nodes] - best[nodes]
+    return Calibrated(w, rec, binding)
+
+
+def _lowered(net: Net, rec: Ints, edges: Numbers | slice) -> Ints:
+    """Weights of edges that do not exceed the recording."""
+    lowered: Ints = np.minimum(net.w[edges], rec[net.dst[edges]] - rec[net.src[edges]])
+    return lowered
 
 
 def step_errors(graph: Graph, strict: Ints) -> list[list[tuple[int, int, float]]]:
@@ -133,7 +135,7 @@ def walk(parent: list[int], rec: Ints, node: int, low: int) -> Ints:
     return np.array(nodes, dtype=np.int64)
 
 
-def held(graph: Graph, calibrated: Calibrated, edges: Ints, open_ops: Mapping[int, Spans]) -> Ints:
+def held(graph: Graph, calibrated: Calibrated, edges: Numbers, open_ops: Mapping[int, Spans]) -> Ints:
     """How much of each edge's recorded length only an anchor holds, in ns; 0 where it is too little to count.
 
     ``open_ops`` is what :func:`open_on` gives.
@@ -143,7 +145,8 @@ def held(graph: Graph, calibrated: Calibrated, edges: Ints, open_ops: Mapping[in
     length = rec[net.dst[edges]] - rec[net.src[edges]]
     least = np.array([_LEAST.get(one, RESIDUAL) for one in range(len(KINDS))], dtype=np.int64)[kind]
     whole = np.isin(kind, list(_LEAST))
-    found = np.where(whole, length, calibrated.residual[edges])
+    residual = calibrated.w[edges] - _lowered(net, rec, edges)
+    found = np.where(whole, length, residual)
     silent = np.flatnonzero((kind == HOST) & (length > least))
     for lane in np.unique(net.lane[edges[silent]]).tolist():
         rows = silent[net.lane[edges[silent]] == lane]

@@ -15,7 +15,7 @@ import numpy as np
 
 from npu_advisor.base.intervals import Ints, Mask, Spans, distinct, union
 from npu_advisor.graph.named import STEP_MARK, starting
-from npu_advisor.graph.replay.arrays import FORK, HOST, SYNC_FREE, Builder, Into
+from npu_advisor.graph.replay.arrays import FORK, HOST, SYNC_FREE, Builder, Into, Numbers
 from npu_advisor.graph.replay.syncs import Syncs
 from npu_advisor.graph.replay.tasks import Tasks
 from npu_advisor.model.profile import Profile
@@ -44,12 +44,12 @@ class HostLanes:
     leads along its lane into each host node (-1 where none does).
     """
 
-    enqueue_start: Ints
-    enqueue_end: Ints
-    sync_start: Ints
-    sync_end: Ints
-    sync_edge: Ints
-    direct: Ints
+    enqueue_start: Numbers
+    enqueue_end: Numbers
+    sync_start: Numbers
+    sync_end: Numbers
+    sync_edge: Numbers
+    direct: Numbers
     lanes: dict[int, int] = field(default_factory=dict)
     into: Into = field(default_factory=Into)
 
@@ -81,7 +81,7 @@ def build_host(
 
 def _no_lanes(profile: Profile, syncs: Syncs, tasks: Tasks) -> HostLanes:
     pushes, waits = len(profile.table("enqueues")), len(syncs.start)
-    none = [np.full(size, -1, dtype=np.int64) for size in (pushes, pushes, waits, waits, waits, len(tasks.start))]
+    none = [np.full(size, -1, dtype=np.int32) for size in (pushes, pushes, waits, waits, waits, len(tasks.start))]
     return HostLanes(none[0], none[1], none[2], none[3], none[4], none[5])
 
 

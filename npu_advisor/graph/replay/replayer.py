@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, covered, distinct, subtract, union
-from npu_advisor.graph.replay.arrays import CHAIN_RANK, DEPTH, DROPPED
+from npu_advisor.graph.replay.arrays import CHAIN_RANK, DEPTH, DROPPED, Numbers
 from npu_advisor.graph.replay.build import Graph, build
 from npu_advisor.graph.replay.changes import Change
-from npu_advisor.graph.replay.edits import Edit, Editor, Pairs, Reweighing, merge
+from npu_advisor.graph.replay.edits import Edit, Editor, Reweighing, merge
 from npu_advisor.graph.replay.fixes import Fixer
 from npu_advisor.graph.replay.gates import anchored, anchors, calibrate, step_errors
 from npu_advisor.graph.replay.order import CycleError
@@ -43,7 +43,7 @@ class Replayer:
         self._limits = [limit for rank in self.graph.ranks for limit in rank.limits]
         net = self.graph.net
         self.solver = Solver(net.rec, net.src, net.dst, CHAIN_RANK[net.kind])
-        self.strict: Ints = self.solver.solve(net.w)
+        strict = self.solver.solve(net.w)
         self.calibrated = calibrate(self.graph)
         # Calibrated, the graph gives back its recording.
         self.end = int(self.calibrated.rec.max(initial=0))
@@ -52,7 +52,12 @@ class Replayer:
         self._wider, self._pairs = self.solver, _NONE
         self.count = max((len(profile.table("steps")) for profile in self.profiles), default=0) or 1
         self._held = anchors(self.graph, self.calibrated)
-        self.recorded = self._recorded()
+        self.recorded = self._recorded(strict)
+        # How far strict replay moves each kernel's start, in ns, by rank.
+        self.kernel_shift = {
+            rank.profile.rank: np.abs(strict - net.rec)[rank.device.task_start[rank.tasks.kind == KERNEL]]
+            for rank in self.graph.ranks
+        }
 
     @property
     def error(self) -> float:
@@ -110,7 +115,7 @@ class Replayer:
         """When everything is over with each set. Edges that one of them adds are there for all, dropped."""
         size = len(self.graph.net.rec)
         added = [merge(edits).add for edits in sets]
-        pairs = [src * size + dst for src, dst, _ in added]
+        pairs = [src.astype(np.int64) * size + dst for src, dst, _ in added]
         try:
             self._extend(np.unique(np.concatenate([_NONE, *pairs])))
         except CycleError:
@@ -131,28 +136,47 @@ class Replayer:
             self._wider = self.solver.extended(src, dst, CHAIN_RANK[DEPTH])
             self._pairs = pairs
 
-    def _changes(self, sets: Sequence[list[Edit]], added: list[Pairs]) -> list[Change]:
-        """The weights that each set of edits, with its ``added`` edges, changes: on top of the first set's where that
-        is less."""
-        touched = {id(edit): self.reweighing.touched([edit]) for edits in sets for edit in edits}
-        found: list[Change] = []
-        for edits, (edge, w) in zip(sets, added, strict=True):
-            own = {id(edit) for edit in edits}
-            other, on = own ^ {id(edit) for edit in sets[0]}, 0
-            if not found or sum(len(touched[one]) for one in other) >= sum(len(touched[one]) for one in own):
-                other, on = own, -1
-            else:
-                lost = np.setdiff1d(added[0][0], edge, assume_unique=True)
-                edge, w = np.append(edge, lost), np.append(w, np.full(len(lost), DROPPED))
-            edges = distinct(np.concatenate([_NONE, *(touched[one] for one in other)]))
-            values = self.reweighing.of(edits, edges)
-            found.append(Change(np.append(edges, edge), np.append(values, w), on))
-        return found
+    def _changes(self, sets: Sequence[list[Edit]], added: list[tuple[Numbers, Ints]]) -> list[Change]:
+        """The weights that each set of edits, with its ``added`` edges, changes: on top of those of another set where
+        that is less."""
+        edges = {id(edit): self.reweighing.touched([edit]) for edits in sets for edit in edits}
+        names = [{id(edit) for edit in edits} for edits in sets]
 
-    def _recorded(self) -> list[StepReplay]:
+        def size(some: set[int]) -> int:
+            return sum(len(edges[one]) for one in some)
+
+        found: dict[int, Change] = {}
+        order = sorted(range(len(sets)), key=lambda number: -size(names[number]))
+        plain: list[int] = []
+        for number in order:
+            mine, (edge, w) = names[number], added[number]
+            on = min(plain, key=lambda other: size(names[other] ^ mine), default=-1)
+            other = names[on] ^ mine if on >= 0 else mine
+            if on >= 0 and 2 * size(other) > size(mine) > size(names[order[0]]) // 2:
+                # Other edits of the same edges: much of what they do may be the same.
+                on, other = order[0], names[order[0]] | mine
+            elif on < 0 or size(other) >= size(mine):
+                on, other = -1, mine
+                plain.append(number)
+            if on >= 0:
+                lost = np.setdiff1d(added[on][0], edge, assume_unique=True)
+                edge, w = np.append(edge, lost), np.append(w, np.full(len(lost), DROPPED))
+            own = distinct(np.concatenate([_NONE, *(edges[one] for one in other)]).astype(np.int32))
+            own = own[np.argsort(self._wider.home[own], kind="stable")]
+            values = self.reweighing.of(sets[number], own)
+            if number == order[0]:
+                front = self.calibrated.w.copy()
+                front[own] = values
+            elif on == order[0]:
+                new = values != front[own]
+                own, values = own[new], values[new]
+            found[number] = Change(np.append(own, edge), np.append(values, w), on)
+        return [found[number] for number in range(len(sets))]
+
+    def _recorded(self, strict: Ints) -> list[StepReplay]:
         found = []
         held = self._held
-        for profile, errors in zip(self.profiles, step_errors(self.graph, self.strict), strict=True):
+        for profile, errors in zip(self.profiles, step_errors(self.graph, strict), strict=True):
             steps = profile.table("steps")
             low, high = (steps[name] - self.graph.origin for name in ("start_ns", "end_ns"))
             shares = anchored(held, list(zip(low.tolist(), high.tolist(), strict=True)))
@@ -167,16 +191,9 @@ class Replayer:
         """What usually lies between two queued kernels, in ns."""
         return max(rank.device.kernel_gap for rank in self.graph.ranks)
 
-    def kernel_shift(self) -> dict[int, Ints]:
-        """How far strict replay moves each kernel's start, in ns, by rank."""
-        moved = np.abs(self.strict - self.graph.net.rec)
-        return {
-            rank.profile.rank: moved[rank.device.task_start[rank.tasks.kind == KERNEL]] for rank in self.graph.ranks
-        }
 
-
-def _largest(edges: Ints, w: Ints) -> Pairs:
+def _largest(edges: Ints, w: Ints) -> tuple[Numbers, Ints]:
     """Each of ``edges`` once, in order, with the largest of its weights."""
     order = np.lexsort((w, edges))
     last = np.append(edges[order][1:] != edges[order][:-1], True)[: len(order)]
-    return edges[order][last], w[order][last]
+    return edges[order][last].astype(np.int32), w[order][last]

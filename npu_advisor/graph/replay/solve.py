@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from npu_advisor.base.intervals import Ints, Mask
 from npu_advisor.graph.replay.arrays import Numbers
 from npu_advisor.graph.replay.changes import Change, Runs, Sets, drops
-from npu_advisor.graph.replay.lanes import Block, Inner, lay_out, stable
+from npu_advisor.graph.replay.lanes import Block, Inner, lay_out
 from npu_advisor.graph.replay.order import places, topological
 
 _NONE = np.zeros(0, dtype=np.int64)
@@ -28,6 +29,9 @@ class Solver:
 
     ``rank`` orders the edges by how gladly they are taken as part of a chain; it changes the speed only.
     """
+
+    # The block that each edge leads into.
+    home: npt.NDArray[np.uint16]
 
     def __init__(self, rec: Ints, src: Numbers, dst: Numbers, rank: Numbers | None = None) -> None:
         self._rec, self._src, self._dst = rec, src, dst
@@ -45,26 +49,28 @@ class Solver:
 
     def _linked(self) -> None:
         """Sort the edges by the block that they lead into."""
-        block = self._place // NODES
-        self._into = stable(self._place[self._dst]).astype(np.int32)
-        self._edge_bounds = np.searchsorted(self._place[self._dst[self._into]], self._bounds)
-        # The last block that needs the time of each node.
-        self._last = block.copy()
-        far = np.flatnonzero(block[self._src] != block[self._dst])
-        np.maximum.at(self._last, self._src[far], block[self._dst[far]])
+        # By node: its block, and in the end the last block that needs its time.
+        self._last = (self._place // NODES).astype(np.uint16)
+        self.home = self._last[self._dst]
+        self._into = np.argsort(self.home, kind="stable").astype(np.int32)
+        self._edge_bounds = np.searchsorted(self.home[self._into], np.arange(len(self._bounds), dtype=np.uint16))
+        far = np.flatnonzero(self._last[self._src] != self.home)
+        np.maximum.at(self._last, self._src[far], self.home[far])
 
     def extended(self, src: Ints, dst: Ints, rank: int) -> Solver:
         """A solver with more edges, numbered from the last one on, that weights may drop. CycleError if there is no
         solution with them."""
         made = Solver.__new__(Solver)
         made.__dict__.update(self.__dict__)
-        made._src, made._dst = (np.concatenate(pair) for pair in ((self._src, src), (self._dst, dst)))
+        made._src = np.concatenate((self._src, src.astype(np.int32)))
+        made._dst = np.concatenate((self._dst, dst.astype(np.int32)))
         made._rank = np.append(self._rank, np.full(len(src), rank, dtype=np.int8))
         made._optional = np.append(self._optional, np.ones(len(src), dtype=bool))
         if (self._place[src] < self._place[dst]).all():
             made._blocks = self._blocks.copy()
+            # Where they differ only one of the two keeps its blocks: mostly nobody asks this one again.
             for number in np.unique(self._place[dst] // NODES).tolist():
-                made._blocks[number] = None
+                made._blocks[number] = self._blocks[number] = None
             made._linked()
         else:
             made._ordered(topological(self._place, made._src, made._dst))
@@ -74,7 +80,7 @@ class Solver:
         """Say in advance which edges some set of weights drops."""
         new = edges[~self._optional[edges]]
         self._optional[new] = True
-        touched = self._place[self._dst[new]] // NODES
+        touched = self.home[new]
         # Other edges may go without a trace: those that are part of no chain, into a node that has more than them.
         for number in np.unique(touched).tolist():
             block = self._blocks[number]
@@ -117,7 +123,7 @@ class Solver:
     def _timed(self, w: Ints, changes: Sequence[Change], rec: Ints) -> Iterator[tuple[Block, Runs, Ints]]:
         """Block by block the ways along its chains, and the times of its keys by row and set of weights less these."""
         self.may_drop(np.concatenate([np.flatnonzero(drops(w)), *(one.edge[drops(one.w)] for one in changes)]))
-        sets = Sets(w, changes, rec, self._place[self._dst] // NODES)
+        sets = Sets(w, changes, rec, self.home, len(self._blocks))
         spot = np.empty(len(w), dtype=np.int32)
         alive, times = np.zeros(0, dtype=np.int32), np.zeros((0, len(changes)), dtype=np.int64)
         where = np.empty(len(rec), dtype=np.int32)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, Mask
+from npu_advisor.graph.replay.arrays import Numbers
 from npu_advisor.model.profile import Profile
 
 KERNEL, COPY, COMM, RECORD, EVENT_WAIT, OTHER = range(6)
@@ -27,22 +28,29 @@ class Tasks(NamedTuple):
     Times are ns since the epoch.
     """
 
-    table: Ints
-    row: Ints
-    kind: Ints
-    lane: Ints
+    table: Numbers
+    row: Numbers
+    kind: Numbers
+    lane: Numbers
     start: Ints
     end: Ints
     launch: Ints
-    dequeue: Ints
-    op: Ints
-    api: Ints
+    dequeue: Numbers
+    op: Numbers
+    api: Numbers
     asked: Ints
-    issue: Ints
+    issue: Numbers
 
     def take(self, rows: Ints) -> Tasks:
         """These rows only."""
         return Tasks(*(column[rows] for column in self))
+
+    def narrow(self) -> Tasks:
+        """These tasks with all but their times kept in four bytes."""
+        times = ("start", "end", "launch", "asked")
+        return self._replace(
+            **{name: column.astype(np.int32) for name, column in self._asdict().items() if name not in times}
+        )
 
     def of(self, name: str, rows: Ints) -> Ints:
         """Positions of the tasks that are ``rows`` of the table ``name``."""
@@ -79,7 +87,7 @@ def tasks_of(profile: Profile) -> Tasks:
         issue=_issue(launch, column("connection"), column("start_ns")),
     )
     made = made._replace(lane=_lanes_by_issue(profile, made))
-    return made.take(np.lexsort((made.end, made.start, made.lane)))
+    return made.take(np.lexsort((made.end, made.start, made.lane))).narrow()
 
 
 def _kinds(profile: Profile) -> Ints:
