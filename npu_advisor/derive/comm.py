@@ -154,21 +154,21 @@ def _by_notify(profile: Profile) -> _Late:
     on the latest one."""
     tasks = profile.table("comm_tasks")
     waiting = np.asarray(tasks["name"] == "Notify_Wait") if len(tasks) else np.zeros(0, dtype=bool)
-    peer, own, comm = tasks["dst_rank"], tasks["src_rank"], tasks["comm"]
+    peer, own, comm, length = (tasks[name] for name in ("dst_rank", "src_rank", "comm", "dur_ns"))
     rows = np.flatnonzero(waiting & (comm >= 0) & (peer != LOCAL) & (peer >= 0) & (peer != own))
     # In each collective the longest wait for a peer says when that peer arrived.
-    order = rows[np.lexsort((-tasks["dur_ns"][rows], peer[rows], comm[rows]))]
+    order = rows[np.lexsort((-length[rows], peer[rows], comm[rows]))]
     longest = order[np.append(True, (np.diff(comm[order]) != 0) | (np.diff(peer[order]) != 0))[: len(order)]]
-    longest = longest[np.lexsort((-tasks["dur_ns"][longest], comm[longest]))]
+    longest = longest[np.lexsort((-length[longest], comm[longest]))]
     first = np.append(True, np.diff(comm[longest]) != 0)[: len(longest)]
     found = []
     for at in np.flatnonzero(first):
         row = longest[at]
         alone = at + 1 == len(longest) or first[at + 1]
-        second = 0 if alone else int(tasks["dur_ns"][longest[at + 1]])
+        second = 0 if alone else int(length[longest[at + 1]])
         start = int(tasks["start_ns"][row])
         found.append((int(comm[row]), start, start + second, -1))
-        found.append((int(comm[row]), start + second, start + int(tasks["dur_ns"][row]), int(peer[row])))
+        found.append((int(comm[row]), start + second, start + int(length[row]), int(peer[row])))
     return _built(found)
 
 

@@ -62,13 +62,20 @@ def kernel_us(profile: Profile) -> float:
     return float(profile.table("kernels")["dur_ns"].sum()) / 1000.0
 
 
-def idle_us(profile: Profile, step: int | None = None) -> dict[str, float]:
-    """Idle time of each owner in us, over all steps or in one (a row of ``steps``)."""
+def idle_us(profile: Profile) -> dict[str, float]:
+    """Idle time of each owner in us."""
     idle = profile.table("idle")
-    mine = np.ones(len(idle), dtype=bool) if step is None else idle["step"] == step
-    return {
-        owner: float(idle["dur_ns"][mine & np.asarray(idle["owner"] == owner)].sum()) / 1000.0 for owner in IDLE_OWNERS
-    }
+    return {owner: float(idle["dur_ns"][np.asarray(idle["owner"] == owner)].sum()) / 1000.0 for owner in IDLE_OWNERS}
+
+
+def idle_by_step(profile: Profile) -> list[dict[str, float]]:
+    """Idle time of each owner in us, in each row of ``steps``."""
+    idle, steps = profile.table("idle"), len(profile.table("steps"))
+    ns, inside = np.zeros((steps, len(IDLE_OWNERS)), dtype=np.int64), idle["step"] >= 0
+    for place, owner in enumerate(IDLE_OWNERS):
+        mine = inside & np.asarray(idle["owner"] == owner)
+        np.add.at(ns[:, place], idle["step"][mine], idle["dur_ns"][mine])
+    return [dict(zip(IDLE_OWNERS, map(float, row / 1000.0), strict=True)) for row in ns]
 
 
 def _waited_us(profile: Profile, peer: int) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from npu_advisor.base.errors import ProfileError
 from npu_advisor.derive.bystanders import Bystander, bystanders
 from npu_advisor.derive.comm import waits_for_rank
-from npu_advisor.derive.facts import device_busy_us, idle_us, memory_peak
+from npu_advisor.derive.facts import device_busy_us, idle_by_step, memory_peak
 from npu_advisor.derive.hidden import hidden
 from npu_advisor.engine.places import Roots, location
 from npu_advisor.engine.pricing import Priced
@@ -43,7 +43,7 @@ def steps(profile: Profile, paths: Sequence[StepPath] = ()) -> list[Step]:
     """The ledger of every step; ``paths`` are their critical paths where the replay can be trusted."""
     parts = {path.step: {part: ns / 1000.0 for part, ns in path.lengths().items()} for path in paths}
     table = profile.table("steps")
-    waits = waits_for_rank(profile)
+    waits, idle = waits_for_rank(profile), idle_by_step(profile)
     made = []
     for row in range(len(table)):
         number, host = int(table["number"][row]), float(table["host_us"][row])
@@ -61,7 +61,7 @@ def steps(profile: Profile, paths: Sequence[StepPath] = ()) -> list[Step]:
                 prepare_us=float(table["prepare_us"][row]),
                 after_last_kernel_us=float(table["after_us"][row]),
                 waiting_for_rank_us={str(peer): ns / 1000.0 for peer, ns in sorted(waits.get(row, {}).items())},
-                idle_owners={owner: us for owner, us in idle_us(profile, row).items() if us > 0},
+                idle_owners={owner: us for owner, us in idle[row].items() if us > 0},
                 critical_path=parts.get(row),
                 bound_by=max(parts[row], key=lambda part: parts[row][part]) if parts.get(row) else None,
             )

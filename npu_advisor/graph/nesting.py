@@ -16,6 +16,7 @@ import numpy.typing as npt
 from npu_advisor.base.intervals import Ints, Mask, distinct
 from npu_advisor.base.whole import narrow
 from npu_advisor.model.profile import Profile
+from npu_advisor.model.table import Table
 
 # Holds any row, in half the room of the int64 that tables give out.
 ROW = np.int32
@@ -158,11 +159,15 @@ def nesting_of(profile: Profile, name: str) -> Nesting:
     """The forest of a timed table of ``profile``, made once."""
     key = f"nesting.{name}"
     if key not in profile.cache:
-        table = profile.table(name)
-        profile.cache[key] = Nesting(table["track"], table["start_ns"], table["end_ns"])
+        profile.cache[key] = nested(profile.table(name))
     tree = profile.cache[key]
     assert isinstance(tree, Nesting)
     return tree
+
+
+def nested(table: Table) -> Nesting:
+    """The forest of a timed table."""
+    return Nesting(table["track"], table["start_ns"], table["end_ns"])
 
 
 def _runs(sorted_values: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:

@@ -15,7 +15,7 @@ import pandas as pd
 from npu_advisor.base.frame import is_user_relative, parse_frame, split_stack, user_frame
 from npu_advisor.base.intervals import Ints
 from npu_advisor.graph.named import STEP_MARK, starting
-from npu_advisor.graph.nesting import Nesting, nesting_of
+from npu_advisor.graph.nesting import Nesting, nested
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.table import Table
 
@@ -149,7 +149,8 @@ def _running(profile: Profile, ops: Table, lines: _Lines) -> Ints:
         frame = parse_frame(name)
         if frame is not None and is_user_relative(frame.path):
             per_name[index] = lines.number(str(frame))
-    tree = nesting_of(profile, "frames")
+    # Not kept: of all that is known of a profile, hardly anything asks for it again.
+    tree = nested(frames)
     line = tree.inherit(per_name[names.codes])
     row = tree.innermost(ops["track"], ops["start_ns"])
     return np.where(row >= 0, line[np.maximum(row, 0)], -1)

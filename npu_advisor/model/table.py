@@ -45,7 +45,7 @@ def _cast(column: Column, values: Any) -> Any:
         return array.astype(bool, copy=False)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"column {column.name} holds a value that is not a whole number")
-    return narrow(array.astype(np.int64, copy=False))
+    return narrow(array if array.dtype.kind == "i" else array.astype(np.int64))
 
 
 class Table:

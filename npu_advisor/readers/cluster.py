@@ -53,7 +53,7 @@ def of_ranks(file: CsvFile) -> tuple[CsvFile, Int]:
     ranks = file.ints("rank")
     mine = ranks >= 0
     if "type" in file:
-        mine &= np.array([str(cell).strip().lower() == "rank" for cell in file.columns["type"]], bool)
+        mine &= np.array([cell.strip().lower() == "rank" for cell in file.columns["type"].strings()], bool)
     return file.keep(mine), ranks[mine]
 
 

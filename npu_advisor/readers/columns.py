@@ -75,25 +75,83 @@ def relabel(values: pd.Categorical[Any], labels: Iterable[str]) -> pd.Categorica
     return result.remove_categories([""]) if "" in uniques else result
 
 
-class Rows:
-    """Columns of one kind of event, filled block by block."""
+class Ids:
+    """Ids of any kind as int64: numbers and their texts by value, others by a number that no such id has."""
 
     def __init__(self) -> None:
-        self._parts: dict[str, list[npt.NDArray[Any]]] = {}
+        self._others = Numbering()
+
+    def of(self, given: list[Any] | Int) -> Int:
+        """The number of each id; what ``plain`` made are numbers."""
+        if isinstance(given, np.ndarray):
+            return given
+        numbers = map(_by_value, given)
+        found = [
+            _OTHERS + self._others[key] if number is None else number
+            for key, number in zip(given, numbers, strict=True)
+        ]
+        return np.array(found, np.int64)
+
+    @staticmethod
+    def plain(given: list[Any]) -> list[Any] | Int:
+        """``given`` as numbers where each has one by its value: they are sent and kept in little room."""
+        numbers = [*map(_by_value, given)]
+        return given if None in numbers else np.array(numbers, np.int64)
+
+
+_TEXTS, _OTHERS = 2**61, 2**62
+
+
+def _by_value(key: Any) -> int | None:
+    if isinstance(key, int):
+        return key if abs(key) < _TEXTS else None
+    if isinstance(key, str) and key.isascii() and key.isdigit() and len(key) < 18 and (key[0] != "0" or key == "0"):
+        return _TEXTS + int(key)
+    return None
+
+
+class Rows:
+    """Columns of one kind of event, filled block by block, whole numbers in as few bytes as hold them."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, _Growing] = {}
 
     def extend(self, **columns: npt.NDArray[Any]) -> None:
         """Append one block; every call names the same columns."""
         for name, values in columns.items():
             # Times are reckoned with before a table keeps them.
-            self._parts.setdefault(name, []).append(values if name == "start_ns" else narrow(values))
+            kept = values if name == "start_ns" else narrow(values)
+            self._columns.setdefault(name, _Growing(kept.dtype)).append(kept)
 
     def __len__(self) -> int:
-        return sum(len(part) for part in next(iter(self._parts.values()), []))
+        return max((column.length for column in self._columns.values()), default=0)
 
     def take(self) -> dict[str, npt.NDArray[Any]]:
-        """The columns, joined, and empty these rows; nothing when nothing was appended."""
-        # Each part goes as soon as it is joined: both together would be the peak of a large file.
-        return {name: np.concatenate(self._parts.pop(name)) for name in list(self._parts)}
+        """The columns, and empty these rows; nothing when nothing was appended."""
+        columns, self._columns = self._columns, {}
+        return {name: column.values for name, column in columns.items()}
+
+
+class _Growing:
+    """One array with room behind its end. Many small ones, and a long one made of them, would be twice the memory, and
+    leave holes in it."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self._room: npt.NDArray[Any] = np.empty(0, dtype)
+        self.length = 0
+
+    @property
+    def values(self) -> npt.NDArray[Any]:
+        return self._room[: self.length]
+
+    def append(self, values: npt.NDArray[Any]) -> None:
+        length, dtype = self.length + len(values), np.promote_types(self._room.dtype, values.dtype)
+        if length > len(self._room) or dtype != self._room.dtype:
+            grown = np.empty(max(length, self.length * 3 // 2), dtype)
+            grown[: self.length] = self.values
+            self._room = grown
+        self._room[self.length : length] = values
+        self.length = length
 
 
 def starts(values: list[Any]) -> Int:

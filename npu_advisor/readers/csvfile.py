@@ -11,26 +11,25 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from npu_advisor.base.messages import say
 from npu_advisor.model.table import as_category
+from npu_advisor.readers.cells import Cells, GrowingCells, joined_cells
 from npu_advisor.readers.notes import Notes, UnreadableFileError
-from npu_advisor.readers.numbers import Bool, Float, Int, floats, integers, ns_from_text
+from npu_advisor.readers.numbers import Bool, Float, Int, floats, integers
 
 csv.field_size_limit(1 << 28)
 
 
 @dataclass
 class CsvFile:
-    """The wanted columns of one file that the file has, as object arrays of str."""
+    """The wanted columns of one file that the file has."""
 
     name: str
-    columns: dict[str, npt.NDArray[Any]]
+    columns: dict[str, Cells]
     length: int
     notes: Notes
 
@@ -42,30 +41,38 @@ class CsvFile:
 
     def keep(self, rows: Bool) -> CsvFile:
         """The rows chosen."""
-        return CsvFile(
-            self.name, {name: values[rows] for name, values in self.columns.items()}, int(rows.sum()), self.notes
-        )
+        return self.take(np.flatnonzero(rows))
+
+    def take(self, rows: Int) -> CsvFile:
+        """The rows at these positions, in this order."""
+        columns = {name: cells[rows] for name, cells in self.columns.items()}
+        return CsvFile(self.name, columns, len(rows), self.notes)
+
+    def filled(self, *columns: str) -> Bool:
+        """Which rows have something in every one of the columns (a line of blanks or tabs is no row)."""
+        result = np.ones(self.length, bool)
+        for column in columns:
+            result &= ~self.columns[column].blank()
+        return result
 
     def floats(self, column: str, scale: float = 1.0) -> Float:
         """Finite numbers times ``scale``; NaN where there is none or the column is not there."""
         if column not in self.columns:
             return np.full(self.length, np.nan)
-        return floats(self.columns[column], scale)
+        return self.columns[column].each(lambda texts: floats(texts, scale))
 
     def ints(self, column: str, missing: int = -1) -> Int:
         """Whole numbers; ``missing`` where there is none or the column is not there."""
         if column not in self.columns:
             return np.full(self.length, missing, np.int64)
-        return integers(self.columns[column], missing)
+        return self.columns[column].each(lambda texts: integers(texts, missing))
 
     def times(self, column: str) -> Int:
         """Absolute times in ns, -1 where blank or unreadable; the latter are reported."""
         if column not in self.columns:
             return np.full(self.length, -1, np.int64)
-        values = self.columns[column]
-        result, ok = ns_from_text(values)
-        unread = np.flatnonzero(~ok)
-        given = [str(values[row]).strip() for row in unread]
+        result, ok = self.columns[column].nanoseconds()
+        given = map(str.strip, self.columns[column].strings(np.flatnonzero(~ok)))
         damaged = [text for text in given if text not in ("", "N/A", "None")]
         if damaged:
             self.notes.say(
@@ -75,19 +82,13 @@ class CsvFile:
 
     def durations(self, column: str) -> tuple[Int, Bool]:
         """Durations in ns, and which could be read."""
-        return ns_from_text(self.columns[column])
+        return self.columns[column].nanoseconds()
 
     def texts(self, column: str) -> pd.Categorical:
         """The column as a categorical; blanks and ``N/A`` are missing."""
         if column not in self.columns:
             return as_category(np.full(self.length, None, dtype=object))
-        category = as_category(self.columns[column])
-        labels = [str(label).strip() for label in category.categories]
-        if labels != list(category.categories) or "N/A" in labels:
-            clean = np.array([*labels, ""], dtype=object)[category.codes]
-            clean[clean == "N/A"] = ""
-            category = as_category(clean)
-        return category
+        return self.columns[column].categorical()
 
 
 def joined(files: Sequence[CsvFile]) -> CsvFile:
@@ -95,9 +96,9 @@ def joined(files: Sequence[CsvFile]) -> CsvFile:
     if len(files) == 1:
         return files[0]
     names = dict.fromkeys(name for file in files for name in file.columns)
-    blank = [np.full(len(file), "", dtype=object) for file in files]
+    blank = [Cells.of([""] * len(file)) for file in files]
     columns = {
-        name: np.concatenate([file.columns.get(name, empty) for file, empty in zip(files, blank, strict=True)])
+        name: joined_cells([file.columns.get(name, empty) for file, empty in zip(files, blank, strict=True)])
         for name in names
     }
     return CsvFile(files[0].name, columns, sum(map(len, files)), files[0].notes)
@@ -146,16 +147,19 @@ def looks_sound(path: Path, titles: Sequence[str]) -> bool:
     return ended and len(row) == len(header) and given.issuperset(title.lower() for title in titles)
 
 
+# Rows that are text at a time.
+_ROWS = 1 << 14
 # What a header and the first row fit in.
 _HEAD = 1 << 16
 # All that pandas says when Ctrl-C falls into its reading.
 _INTERRUPTED = "Calling read(nbytes) on source failed"
 
 
-def _cells(path: Path, width: int, places: list[int], notes: Notes) -> dict[int, npt.NDArray[Any]]:
+def _cells(path: Path, width: int, places: list[int], notes: Notes) -> dict[int, Cells]:
     """Column position -> cells.  The fast parser stops at the first broken row; the patient one leaves it out."""
+    columns = {place: GrowingCells() for place in places}
     try:
-        frame = pd.read_csv(
+        with pd.read_csv(
             path,
             header=None,
             names=range(width),
@@ -167,24 +171,28 @@ def _cells(path: Path, width: int, places: list[int], notes: Notes) -> dict[int,
             encoding="utf-8-sig",
             encoding_errors="replace",
             index_col=False,
-        )
+            chunksize=_ROWS,
+        ) as frames:
+            for frame in frames:
+                for place, column in columns.items():
+                    column.add(frame[place].tolist())
     except (pd.errors.ParserError, pd.errors.EmptyDataError, pd.errors.ParserWarning) as error:
         if _INTERRUPTED in str(error):
             raise KeyboardInterrupt from error
         return _patient(path, width, places, notes)
-    if _cut(path, frame):
+    if _cut(path):
         return _patient(path, width, places, notes)
-    return {place: frame[place].to_numpy(dtype=object) for place in places}
+    return {place: column.cells() for place, column in columns.items()}
 
 
-def _cut(path: Path, frame: pd.DataFrame) -> bool:
+def _cut(path: Path) -> bool:
     """Whether the file may end in the middle of a row: no line end after the last."""
     with path.open("rb") as handle:
         handle.seek(0, io.SEEK_END)
         if not handle.tell():
             return False
         handle.seek(-1, io.SEEK_END)
-        return bool(len(frame)) and handle.read(1) not in b"\r\n"
+        return handle.read(1) not in b"\r\n"
 
 
 _END: list[str] = ["end"]
@@ -204,7 +212,7 @@ def _next(reader: Iterator[list[str]]) -> list[str] | None:
         return None
 
 
-def _patient(path: Path, width: int, places: list[int], notes: Notes) -> dict[int, npt.NDArray[Any]]:
+def _patient(path: Path, width: int, places: list[int], notes: Notes) -> dict[int, Cells]:
     rows, dropped = [], 0
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as handle:
         parsed = _parsed(handle)
@@ -218,4 +226,4 @@ def _patient(path: Path, width: int, places: list[int], notes: Notes) -> dict[in
                 dropped += 1
     if dropped:
         notes.say("csv_damaged", "warning", path.name, dropped=dropped, kept=len(rows))
-    return {place: np.array([row[place] for row in rows], dtype=object) for place in places}
+    return {place: Cells.of([row[place] for row in rows]) for place in places}

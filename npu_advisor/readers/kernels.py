@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def read_kernel_details(path: Path, notes: Notes) -> CsvFile:
     Raises UnreadableFileError.
     """
     file = read_csv(path, WANTED, ("name", "start", "duration"), notes)
-    named = np.array([bool(name.strip()) for name in file.columns["name"]], bool)
+    named = file.filled("name")
     if path.name.startswith("task_time"):
         texts, number = pairs(file.texts("name"), file.texts("core"))
         named &= np.array([is_comm_name(name) or computes(name, core) for name, core in texts], bool)[number]
@@ -86,7 +87,7 @@ def kernels_of_file(file: CsvFile, trace: Trace | None, notes: Notes) -> tuple[C
     """Columns of ``kernels`` from the compute rows, and for each the row of ``trace.hardware`` it is (-1 none)."""
     start = file.times("start")
     order = np.argsort(start, kind="stable")
-    file = CsvFile(file.name, {name: values[order] for name, values in file.columns.items()}, len(file), notes)
+    file = replace(file.take(order), notes=notes)
     columns: Columns = {"name": file.texts("name"), "start_ns": start[order]}
     stream = file.ints("stream")
     columns["dur_ns"], bad = _durations(file, columns["name"], columns["start_ns"], stream, notes)

@@ -6,7 +6,7 @@ A time such as ``1736408883704643.212`` has more digits than a float64 holds, so
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -27,24 +27,35 @@ def ns_from_text(values: Sequence[Any] | npt.NDArray[Any]) -> tuple[Int, Bool]:
     Blanks and tabs around the number are ignored; more than three decimals are rounded, half to even.  ``N/A``, an
     empty cell and scientific notation (a spreadsheet has rounded it: the digits are gone) are not read.
     """
-    text = np.asarray(values, dtype=object)
-    if not len(text):
+    if not len(values):
         return np.zeros(0, np.int64), np.zeros(0, bool)
-    if max(map(len, text)) > _WIDTH:
-        # Fixed-width text takes the room of its longest cell in every row.
-        text = np.array([value.strip()[:_WIDTH] for value in text], dtype=object)
-    try:
-        packed = text.astype("S")
-    except UnicodeEncodeError:
-        packed = np.array([str(value).encode("ascii", "replace") for value in text])
+    packed = _packed(values)
     width = max(1, packed.dtype.itemsize)
-    chars = np.ascontiguousarray(packed.astype(f"S{width}")).view(np.uint8).reshape(len(text), width)
+    chars = np.ascontiguousarray(packed.astype(f"S{width}")).view(np.uint8).reshape(len(packed), width)
     value, done = _plain_to_ns(chars)
     ok = done.copy()
     rest = np.flatnonzero(~done)
     if len(rest):
         value[rest], ok[rest] = _digits_to_ns(chars[rest])
     return value, ok
+
+
+def _is_bytes(values: Any) -> TypeGuard[npt.NDArray[np.bytes_]]:
+    return isinstance(values, np.ndarray) and values.dtype.kind == "S"
+
+
+def _packed(values: Sequence[Any] | npt.NDArray[Any]) -> npt.NDArray[np.bytes_]:
+    """Texts as bytes of one width."""
+    if _is_bytes(values):
+        return values
+    text = np.asarray(values, dtype=object)
+    if max(map(len, text)) > _WIDTH:
+        # Fixed-width text takes the room of its longest cell in every row.
+        text = np.array([value.strip()[:_WIDTH] for value in text], dtype=object)
+    try:
+        return text.astype("S")
+    except UnicodeEncodeError:
+        return np.array([str(value).encode("ascii", "replace") for value in text])
 
 
 def _plain_to_ns(chars: npt.NDArray[np.uint8]) -> tuple[Int, Bool]:
@@ -118,12 +129,13 @@ def ns_from_any(value: object) -> int | None:
 
 def floats(values: Sequence[Any] | npt.NDArray[Any], scale: float = 1.0) -> Float:
     """Text to float64 times ``scale``; what is no finite number, before or after, is NaN."""
-    cells = np.asarray(values, dtype=object)
+    cells = values if _is_bytes(values) else np.asarray(values, dtype=object)
     try:
         result = cells.astype(np.float64)
     except (TypeError, ValueError):
         import pandas as pd
 
+        cells = cells.astype(str).astype(object) if _is_bytes(cells) else cells
         numbers = pd.to_numeric(pd.Series(cells), errors="coerce").to_numpy(np.float64, copy=True)
         unread = np.flatnonzero(np.isnan(numbers) & (cells != "") & (cells != "N/A"))
         stripped = pd.Series([str(cells[row]).strip() for row in unread], dtype=object)

@@ -15,6 +15,7 @@ import pandas as pd
 
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
+from npu_advisor.readers.cells import Cells
 from npu_advisor.readers.cluster import of_ranks
 from npu_advisor.readers.comm import TOTAL, comm_table, communication_row
 from npu_advisor.readers.csvfile import CsvFile
@@ -118,8 +119,8 @@ def _rank_rows(db: Database, notes: Notes) -> tuple[CsvFile, Int]:
     if not rows:
         raise UnreadableFileError(say("reason.no_rows"))
     cells = pd.DataFrame(rows, columns=list(_LEDGER), dtype=object)
-    columns = {name: cells[name].to_numpy(object) for name, column in _LEDGER.items() if db.has(_STEPS, column)}
-    columns["step_id"] = step_numbers(cells["step_id"].tolist()).astype(object)
+    columns = {name: Cells.of(cells[name].tolist()) for name, column in _LEDGER.items() if db.has(_STEPS, column)}
+    columns["step_id"] = Cells.of([*map(str, step_numbers(cells["step_id"].tolist()))])
     return of_ranks(CsvFile(db.file, columns, len(rows), notes))
 
 

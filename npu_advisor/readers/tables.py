@@ -10,7 +10,6 @@ import numpy as np
 from npu_advisor.base.messages import say
 from npu_advisor.readers.csvfile import CsvFile, read_csv
 from npu_advisor.readers.notes import Notes, UnreadableFileError
-from npu_advisor.readers.numbers import Bool
 from npu_advisor.readers.trace_tables import Columns
 
 KB, MB = 1024.0, 1024.0 * 1024.0
@@ -20,14 +19,6 @@ _UNITS = {"KB": KB, "MB": MB}
 def _by_start(columns: Columns) -> Columns:
     order = np.argsort(columns["start_ns"], kind="stable")
     return {name: values[order] for name, values in columns.items()}
-
-
-def _filled(file: CsvFile, *names: str) -> Bool:
-    """Which rows have something in every one of the columns (a line of blanks or tabs is no row)."""
-    result = np.ones(len(file), bool)
-    for name in names:
-        result &= np.array([bool(str(cell).strip()) for cell in file.columns[name]], bool)
-    return result
 
 
 def read_allocs(path: Path, notes: Notes) -> Columns:
@@ -43,7 +34,7 @@ def read_allocs(path: Path, notes: Notes) -> Columns:
     }
     file = read_csv(path, wanted, ("name", "size", "start"), notes)
     size = file.floats("size", KB)
-    file = file.keep(_filled(file, "start") & (size > 0))
+    file = file.keep(file.filled("start") & (size > 0))
     start = file.times("start")
     release = file.times("release")
     duration = np.where((release >= start) & (start >= 0), release - start, 0)
@@ -76,7 +67,7 @@ def read_memory(path: Path, notes: Notes) -> Columns:
     for unit in _UNITS:
         wanted.update({f"{name}_{unit}": (f"{title}({unit})",) for name, title in totals.items()})
     file = read_csv(path, wanted, ("component", "start"), notes)
-    file = file.keep(_filled(file, "component"))
+    file = file.keep(file.filled("component"))
     columns: Columns = {"component": file.texts("component"), "start_ns": file.times("start")}
     for unit, size in _UNITS.items():
         columns.update(
@@ -89,7 +80,7 @@ def read_module_memory(path: Path, notes: Notes) -> Columns:
     """``module_memory`` from npu_module_mem.csv."""
     wanted = {"component": ("Component",), "start": ("Timestamp(us)",), "reserved": ("Total Reserved(MB)",)}
     file = read_csv(path, wanted, ("component", "start", "reserved"), notes)
-    file = file.keep(_filled(file, "component"))
+    file = file.keep(file.filled("component"))
     reserved = file.floats("reserved", MB)
     return _by_start(
         {"component": file.texts("component"), "start_ns": file.times("start"), "reserved_bytes": reserved}
@@ -118,7 +109,7 @@ LEDGER_TITLES: dict[str, tuple[str, ...]] = {
 def read_step_trace(path: Path, notes: Notes) -> Columns:
     """``step_trace`` from step_trace_time.csv; a time below zero is the writer's slip and becomes 0, with a remark."""
     file = read_csv(path, LEDGER_TITLES, ("compute_us",), notes)
-    file = file.keep(_filled(file, "compute_us"))
+    file = file.keep(file.filled("compute_us"))
     if not len(file):
         raise UnreadableFileError(say("reason.no_rows"))
     return ledger_columns(file, notes)
@@ -145,7 +136,7 @@ def read_op_statistic(path: Path, notes: Notes) -> Columns:
     """``op_statistic`` from op_statistic.csv."""
     wanted = {"type": ("OP Type",), "core": ("Core Type",), "count": ("Count",), "total": ("Total Time(us)",)}
     file = read_csv(path, wanted, ("type", "count", "total"), notes)
-    file = file.keep(_filled(file, "type"))
+    file = file.keep(file.filled("type"))
     columns = {"type": file.texts("type"), "core": file.texts("core")}
     return {**columns, "count": file.ints("count", 0), "total_us": file.floats("total")}
 
@@ -154,7 +145,7 @@ def read_api_statistic(path: Path, notes: Notes) -> Columns:
     """``api_statistic`` from api_statistic.csv."""
     wanted = {"level": ("Level",), "name": ("API Name", "Name"), "count": ("Count",), "total": ("Time(us)",)}
     file = read_csv(path, wanted, ("name", "count", "total"), notes)
-    file = file.keep(_filled(file, "name"))
+    file = file.keep(file.filled("name"))
     columns = {"level": file.texts("level"), "name": file.texts("name")}
     return {**columns, "count": file.ints("count", 0), "total_us": file.floats("total")}
 
@@ -169,7 +160,7 @@ def read_l2_cache(path: Path, notes: Notes) -> Columns:
         "victim_rate": ("Victim Rate",),
     }
     file = read_csv(path, wanted, ("name", "stream", "task"), notes)
-    file = file.keep(_filled(file, "name"))
+    file = file.keep(file.filled("name"))
     columns: Columns = {"name": file.texts("name"), "stream": file.ints("stream"), "task": file.ints("task")}
     for name in ("hit_rate", "victim_rate"):
         if np.isfinite(values := file.floats(name)).any():
@@ -184,7 +175,7 @@ def read_aicpu(path: Path, notes: Notes) -> Columns:
     wanted.update({f"{name}_us": (f"{title}(us)",) for name, title in parts.items()})
     wanted.update({f"{name}_ms": (f"{title}(ms)",) for name, title in parts.items()})
     file = read_csv(path, wanted, ("name",), notes)
-    file = file.keep(_filled(file, "name"))
+    file = file.keep(file.filled("name"))
     columns: Columns = {"name": file.texts("name"), "start_ns": file.times("start")}
     for name in parts:
         column, scale = (f"{name}_us", 1.0) if f"{name}_us" in file else (f"{name}_ms", 1000.0)
@@ -206,7 +197,7 @@ def read_op_details(path: Path, notes: Notes) -> Columns:
     sums = _OP_SUMS
     wanted = {"name": ("Name",), **{name: (title,) for name, title in sums.items()}}
     file = read_csv(path, wanted, ("name", "host_total_us"), notes)
-    file = file.keep(_filled(file, "name"))
+    file = file.keep(file.filled("name"))
     return {"name": file.texts("name"), **{name: file.floats(name) for name in sums if name in file}}
 
 

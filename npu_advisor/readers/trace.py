@@ -21,6 +21,8 @@ from npu_advisor.readers.trace_parallel import SpanScan
 from npu_advisor.readers.trace_spans import no_cyclic_gc
 from npu_advisor.readers.trace_tables import Trace, TraceTables
 
+# Blocks that are sorted by themselves: what stands for the ids of flows would grow with the trace.
+_STRETCH = 8
 _LANES = ("Python", "CANN", "Ascend Hardware", "Overlap Analysis")
 
 
@@ -81,9 +83,14 @@ def _read_piece(path: Path, sorter: EventSorter, progress: Callable[[int], None]
 
 def _streamed(path: Path, sorter: EventSorter, progress: Callable[[int], None] | None) -> tuple[Extent, Recovery]:
     blocks, recovery = EventBlocks(path, progress), Recovery()
+    stretch = EventSorter()
     with no_cyclic_gc():
-        for block in blocks:
-            sorter.add(decode(block, blocks.complete, recovery, ASCEND))
+        for number, block in enumerate(blocks, 1):
+            stretch.add(decode(block, blocks.complete, recovery, ASCEND))
+            if number % _STRETCH == 0:
+                sorter.absorb(stretch.sorted())
+                stretch = EventSorter()
+    sorter.absorb(stretch.sorted())
     return Extent(blocks.complete, blocks.damaged, blocks.size), recovery
 
 

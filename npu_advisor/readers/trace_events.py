@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from npu_advisor.readers.columns import Numbering, Pool, Rows, to_ns
+from npu_advisor.readers.columns import Ids, Numbering, Pool, Rows, to_ns
 from npu_advisor.readers.device_names import payload_bytes
 from npu_advisor.readers.numbers import Int
 from npu_advisor.readers.trace_batch import Batch, Decoded
@@ -94,7 +94,7 @@ class Sorted(NamedTuple):
 
     rows: dict[str, dict[str, npt.NDArray[Any]]]
     texts: dict[str, list[str]]
-    flow_ids: dict[str, list[Any]]
+    flow_ids: dict[str, list[Any] | Int]
     lanes: list[tuple[int | str, int | str]]
     processes: dict[int | str, str]
     threads: dict[tuple[int | str, int | str], str]
@@ -125,6 +125,7 @@ class EventSorter:
         )
         self.rows = {kind: Rows() for kind in kinds}
         self._flow_ids = {category: Numbering() for category in FLOWS}
+        self._ids = Ids()
         self.slices = 0
         self.gpu = 0
         self._fill: dict[str, Callable[[Rows, Batch], None]] = {
@@ -142,12 +143,13 @@ class EventSorter:
         }
 
     def sorted(self) -> Sorted:
-        """What was taken in, given away as plain values that another process can be sent."""
+        """What was taken in, given away as plain values that another process can be sent; the sorter is done with."""
         tracks = self.tracks
+        self._sort_no_more()
         return Sorted(
             rows={kind: rows.take() for kind, rows in self.rows.items()},
             texts={pool: getattr(self, pool).texts for pool in _POOLS},
-            flow_ids={category: list(numbers) for category, numbers in self._flow_ids.items()},
+            flow_ids={category: Ids.plain(list(numbers)) for category, numbers in self._flow_ids.items()},
             lanes=list(zip(tracks.pids, tracks.tids, strict=True)),
             processes=tracks.processes,
             threads=tracks.threads,
@@ -156,7 +158,8 @@ class EventSorter:
         )
 
     def absorb(self, part: Sorted) -> None:
-        """Take in the next stretch of the trace, as another sorter has sorted it."""
+        """Take in the next stretch of the trace, as another sorter has sorted it; this one is to sort none itself."""
+        self._sort_no_more()
         self.slices, self.gpu = self.slices + part.slices, self.gpu + part.gpu
         self.tracks.processes.update(part.processes)
         self.tracks.threads.update(part.threads)
@@ -167,11 +170,15 @@ class EventSorter:
                 if name == "track":
                     columns[name] = lanes[values]
                 elif kind in FLOWS and name == "id":
-                    columns[name] = self._flow_ids[kind].of(part.flow_ids[kind])[values]
+                    columns[name] = self._ids.of(part.flow_ids[kind])[values]
                 elif pool is not None:
                     columns[name] = getattr(self, pool).renumbered(values, part.texts[pool])
             if columns:
                 self.rows[kind].extend(**columns)
+
+    def _sort_no_more(self) -> None:
+        """Let go of what holds this sorter as it holds it: the cyclic collector would come late, and find a lot."""
+        self._fill.clear()
 
     def add(self, events: list[Event]) -> None:
         """Take in one block."""

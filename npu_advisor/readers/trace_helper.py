@@ -1,19 +1,18 @@
-"""The process that scans spans of a trace for another one: a span comes in as a line, a pickled part goes out."""
+"""The process that scans spans of a trace for another one: a span comes in as a line, a part goes out."""
 
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import sys
 from pathlib import Path
 
-from npu_advisor.readers.trace_parallel import LENGTH, MARK
 from npu_advisor.readers.trace_spans import scan
+from npu_advisor.readers.trace_wire import send
 
 
 def main() -> None:
-    """Serve until stdin ends: lines ``begin end size path`` in, lengths and pickles out."""
+    """Serve until stdin ends: lines ``begin end size path`` in, parts out."""
     # Ctrl-C reaches the whole group: the other process ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     out = os.fdopen(os.dup(1), "wb")
@@ -21,7 +20,4 @@ def main() -> None:
     for line in sys.stdin.buffer:
         *span, name = line.split()
         begin, end, size = map(int, span)
-        path = Path(os.fsdecode(bytes.fromhex(name.decode())))
-        part = pickle.dumps(scan(path, begin, end, size), protocol=5)
-        out.write(MARK + len(part).to_bytes(LENGTH, "little") + part)
-        out.flush()
+        send(scan(Path(os.fsdecode(bytes.fromhex(name.decode()))), begin, end, size), out)

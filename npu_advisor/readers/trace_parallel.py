@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import npu_advisor
 from npu_advisor.readers.trace_seams import spans_of
+from npu_advisor.readers.trace_wire import receive
 
 if TYPE_CHECKING:
     from npu_advisor.readers.trace_decode import Recovery
@@ -31,8 +32,6 @@ TRACE = "trace_view.json"
 LARGE = 24 << 20
 # More are not kept busy: the parts are joined in one process.
 MOST = 8
-# What a part begins with, and how many bytes then tell its length.
-MARK, LENGTH = b"part", 8
 _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from npu_advisor.readers.trace_helper import main; main()"
 
 
@@ -79,27 +78,28 @@ class SpanScan:
         """Let ``sorter`` take in all events; what was mended, and whether the array was closed. Raises OSError."""
         from npu_advisor.readers.trace_decode import Recovery
 
-        self._work(progress)
+        joined = _Joined(sorter, Recovery())
+        self._work(joined, progress)
         for helper in self._helpers:
             helper.join()
         # What a helper that failed gave back.
-        self._work(progress)
-        recovery, complete = Recovery(), True
-        for number in range(len(self._spans)):
-            part = self._done.pop(number)
-            sorter.absorb(part.events)
-            recovery.include(part.recovery)
-            complete = complete and part.complete
-        return recovery, complete
+        self._work(joined, progress)
+        joined.take_in(self._done)
+        return joined.recovery, joined.complete
 
-    def _work(self, progress: Callable[[int], None] | None) -> None:
+    def _work(self, joined: _Joined, progress: Callable[[int], None] | None) -> None:
         from npu_advisor.readers.trace_spans import scan
 
         while (number := self.next()) is not None:
             begin, end = self._spans[number]
             self.put(number, scan(self._path, begin, end, self.size))
+            # At once: parts that wait take more room than what they are joined to.
+            joined.take_in(self._done)
             if progress:
-                progress(sum(self._spans[done][1] - self._spans[done][0] for done in list(self._done)))
+                progress(self._bytes([*range(joined.parts), *self._done]))
+
+    def _bytes(self, numbers: list[int]) -> int:
+        return sum(self._spans[number][1] - self._spans[number][0] for number in numbers)
 
     def next(self) -> int | None:
         """The next span that nobody scans yet."""
@@ -130,6 +130,22 @@ class SpanScan:
         self._todo.clear()
         for helper in self._helpers:
             helper.end()
+
+
+class _Joined:
+    """The parts that were taken in, which is in the order of the file."""
+
+    def __init__(self, sorter: EventSorter, recovery: Recovery) -> None:
+        self.recovery, self.complete, self.parts = recovery, True, 0
+        self._sorter = sorter
+
+    def take_in(self, done: dict[int, Part]) -> None:
+        """Take every part out of ``done`` whose turn it is."""
+        while (part := done.pop(self.parts, None)) is not None:
+            self.parts += 1
+            self._sorter.absorb(part.events)
+            self.recovery.include(part.recovery)
+            self.complete = self.complete and part.complete
 
 
 _ahead: dict[str, SpanScan] = {}
@@ -188,11 +204,8 @@ class _Helper(threading.Thread):
         try:
             process.stdin.write(self._work.request(number))
             process.stdin.flush()
-            if process.stdout.read(len(MARK)) != MARK:
-                return None
-            length = int.from_bytes(process.stdout.read(LENGTH), "little")
-            found = process.stdout.read(length)
-            return pickle.loads(found) if len(found) == length else None
+            part: Part = receive(process.stdout)
+            return part
         except (OSError, ValueError, pickle.UnpicklingError, EOFError):
             return None
 

@@ -249,6 +249,8 @@ class TraceTables:
     def _flows(self, trace: Trace) -> None:
         parts = [self.raw[category] for category in FLOWS if self.raw[category]]
         if parts:
+            for part in parts:
+                part["id"] = pd.factorize(part["id"])[0]
             flows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
             labels = pd.Index(FLOWS, dtype=object)
             trace.tables["flow_points"] = {**flows, "category": pd.Categorical.from_codes(flows["category"], labels)}

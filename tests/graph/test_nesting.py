@@ -94,7 +94,7 @@ def overlapping(draw):
 
 @given(overlapping())
 def test_each_event_is_nested_as_if_the_lane_were_walked(rows):
-    """The innermost event that is open at the start and covers half of it, or outlasts it; else it is over."""
+    """Under the innermost event that is open at its start and covers half of it, or outlasts it."""
     tree = forest(rows)
     for lane in {track for track, _, _ in rows}:
         walked = []
