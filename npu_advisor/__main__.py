@@ -1,5 +1,6 @@
 """``npu-advisor`` and ``python -m npu_advisor``: the command line. Ctrl-C also ends what still imports it."""
 
+import os
 import sys
 
 INTERRUPTED = 130
@@ -7,6 +8,8 @@ INTERRUPTED = 130
 
 def main() -> int:
     """Run the command line and return its exit code."""
+    # Its search for plug-ins reads something of every package that is installed, in each start.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         from npu_advisor.cli.app import main as run
 
