@@ -5,8 +5,8 @@
     python benchmarks/read.py --size 100MB --profile    also where the time of one run goes
 
 All run in fresh processes, in turn, and the best of the runs counts, so the ratios hold on any machine; the times do
-not. "second run" starts from the columns that ``--cache`` kept. Memory is the peak of all processes of a run together,
-as far as samples every few milliseconds see it.
+not. "second run" asks once more what ``--cache`` kept; "other rules" starts from the columns alone, as a run with other
+rules does. Memory is the peak of all processes of a run together, as far as samples every few milliseconds see it.
 Where ``msprof-analyze`` is installed, its advisor runs beside.
 """
 
@@ -25,7 +25,6 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 JSON_LOAD = "import json, sys; json.load(open(sys.argv[1], encoding='utf-8'))"
-WHOLE_RUN = "import sys; from npu_advisor.cli.app import main; sys.exit(main([*sys.argv[1:], '-q']))"
 PROFILED = """
 import cProfile, pstats, sys
 from npu_advisor.cli.app import main
@@ -34,6 +33,7 @@ profile.runcall(main, [sys.argv[1], '-o', sys.argv[2], '-q'])
 pstats.Stats(profile).sort_stats('cumtime').print_stats('npu_advisor', 40)
 pstats.Stats(profile).sort_stats('tottime').print_stats(20)
 """
+OTHER_RULES = "other rules"
 # How often the memory of the processes is looked at, in seconds.
 EVERY = 0.01
 
@@ -49,7 +49,9 @@ class Cost(NamedTuple):
 def measured(command: list[str]) -> Cost:
     """What a fresh process costs; CalledProcessError when it fails."""
     before = time.perf_counter()
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    # Whoever installs a package has its modules compiled.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, env=env)
     peak = 0.0
     while True:
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
@@ -89,16 +91,22 @@ def _best(costs: list[Cost]) -> Cost:
 def _commands(folder: str, trace: Path) -> dict[str, list[str]]:
     """By name."""
     output = str(Path(folder) / "report.txt")
-    whole = [sys.executable, "-c", WHOLE_RUN, folder, "-o", output]
+    whole = [sys.executable, "-m", "npu_advisor", folder, "-o", output, "-q"]
+    kept = [*whole, "--cache", str(_kept(folder))]
     found = {
         "json.load": [sys.executable, "-c", JSON_LOAD, str(trace)],
         "npu-advisor": whole,
-        "second run": [*whole, "--cache", str(Path(folder).with_name("kept"))],
+        OTHER_RULES: kept,
+        "second run": kept,
     }
     other = shutil.which("msprof-analyze")
     if other:
         found["msprof-analyze"] = [other, "advisor", "all", "-d", folder, "-o", str(Path(folder) / "msprof")]
     return found
+
+
+def _kept(folder: str) -> Path:
+    return Path(folder).with_name("kept")
 
 
 def benchmark(size: str, runs: int, profile: bool) -> None:
@@ -115,6 +123,8 @@ def benchmark(size: str, runs: int, profile: bool) -> None:
         costs: dict[str, list[Cost]] = {name: [] for name in commands}
         for _ in range(runs):
             for name, command in commands.items():
+                for report in _kept(folder).glob("*.report") if name == OTHER_RULES else ():
+                    report.unlink()
                 costs[name].append(measured(command))
         _print(trace.stat().st_size / 1e6, {name: _best(each) for name, each in costs.items()})
         if profile:

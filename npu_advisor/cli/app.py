@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from npu_advisor.__main__ import INTERRUPTED
 from npu_advisor.base.errors import AdvisorError
 from npu_advisor.base.heap import seldom_collected
 from npu_advisor.base.lang import Lang, choose_language
@@ -28,7 +29,6 @@ COMMANDS = (
     *("cache", "cluster", "compare", "fix", "lsp", "open"),
     *("rules", "schema", "show", "verify", "watch", "whatif"),
 )
-INTERRUPTED = 130
 SHOWN = ("kernels", "operators", "memory", "steps", "communication", "timeline")
 KINDS = "terminal|html|json|sarif|markdown|github|trace"
 # typer carries its own copy of click's exceptions or uses click's, depending on its version.

@@ -9,6 +9,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,9 @@ def read_database(
         path = files["db"]
         try:
             with open_database(path, notes) as db:
-                device = _read_main(db, path, content, notes, lambda share: progress(path, share))
+                db.progress = partial(progress, path)
+                device = _read_main(db, path, content, notes)
+            progress(path, 1.0)
         except UnreadableFileError as error:
             what = say("error.db_damaged", path=path)
             raise ProfileError(path, what, error.reason, say("do.db_damaged"), code="db_damaged") from error
@@ -100,7 +103,7 @@ def _because(file: str, reason: Text) -> Text:
     return Text(en=f"{file}: {reason.en}", zh=f"{file}：{reason.zh}")
 
 
-def _read_main(db: Database, path: Path, content: Content, notes: Notes, progress: Callable[[float], None]) -> int:
+def _read_main(db: Database, path: Path, content: Content, notes: Notes) -> int:
     """Fill ``content`` from the main file; the device that was read."""
     if not any(table in db for table in _FEEDS) and not _ANALYSIS & set(db.tables):
         raise ProfileError(path, say("error.unknown_file", path=path), do=say("do.inputs"), code="unknown_file")
@@ -109,11 +112,8 @@ def _read_main(db: Database, path: Path, content: Content, notes: Notes, progres
     device = choose_device(db, rank, notes)
     content.info = _described(db, content.info, rank, device)
     lanes = Lanes()
-    progress(0.05)
     host = read_host(db, lanes, notes)
-    progress(0.5)
     found = read_device(db, lanes, host, device, notes)
-    progress(0.9)
     content.columns.update(host.tables)
     content.columns.update(found.tables)
     content.columns.update(read_memory_tables(db, device))
@@ -130,7 +130,6 @@ def _read_main(db: Database, path: Path, content: Content, notes: Notes, progres
         notes.say("graph_mode", "info", db.file, kernels=int((model >= 0).sum()))
     if _ANALYSIS & set(db.tables):
         _read_analysis(db, device, content, notes)
-    progress(1.0)
     return device
 
 

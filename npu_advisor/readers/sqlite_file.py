@@ -11,8 +11,9 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,10 @@ FAILURES = (sqlite3.Error, UnicodeDecodeError)
 
 
 class Database:
-    """An open file.  ``tables`` maps lower-case names of tables to their columns (lower case -> as written)."""
+    """An open file.  ``tables`` maps lower-case names of tables to their columns (lower case -> as written).
+
+    ``progress`` gets the share of all rows that were read so far: as ids may be sparse, rather too little of it.
+    """
 
     def __init__(self, connection: sqlite3.Connection, path: Path, notes: Notes) -> None:
         self.file, self.notes = path.name, notes
@@ -45,6 +49,9 @@ class Database:
         self.tables: dict[str, dict[str, str]] = {}
         self._strings: Strings | None = None
         self._broken: set[str] = set()
+        self.progress: Callable[[float], None] | None = None
+        self._read: dict[str, int] = {}
+        self._share = 0.0
 
     def read_schema(self) -> None:
         """Fill ``tables``; raises one of FAILURES where that cannot be read."""
@@ -131,11 +138,35 @@ class Database:
                 if not part:
                     break
                 seen += len(part)
+                self._tell(name, seen)
                 yield part
+            if not where:
+                self._tell(name, seen, ended=True)
         except FAILURES as error:
             if table not in self._broken:
                 self.notes.say("db_damaged", "warning", self.file, table=table, error=error, rows=seen)
             self._broken.add(table)
+
+    @cached_property
+    def _rows_in(self) -> dict[str, int]:
+        """How many rows each table may have, told without reading it; 0 where it cannot be."""
+        found = {}
+        for name in self._names.values():
+            with suppress(*FAILURES):
+                query = "SELECT (SELECT MAX(_rowid_) FROM {0}) - (SELECT MIN(_rowid_) FROM {0}) + 1"
+                found[name] = min(self._connection.execute(query.format(_quoted(name))).fetchone()[0] or 0, self._most)
+        return found
+
+    def _tell(self, name: str, seen: int, *, ended: bool = False) -> None:
+        """``seen`` rows of a table were read; a second reading of it does not count."""
+        if self.progress is None:
+            return
+        if ended:
+            self._rows_in[name] = seen
+        self._read[name] = max(self._read.get(name, 0), min(seen, self._rows_in.get(name, 0)))
+        share = sum(self._read.values()) / max(1, sum(self._rows_in.values()))
+        self._share = max(self._share, min(share, 1.0))
+        self.progress(self._share)
 
 
 class Strings:

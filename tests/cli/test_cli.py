@@ -371,7 +371,22 @@ def test_progress_shows_on_a_terminal_after_a_second(tty, seconds, shown, monkey
     monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
     with progress.ProgressBar("en", quiet=False) as bar:
         bar(5, 10)
-    assert ("reading and analysing" in stream.getvalue()) is shown
+    assert ("reading" in stream.getvalue()) is shown
+
+
+def test_progress_says_the_share_the_time_left_and_what_comes_then(monkeypatch):
+    clock = iter(range(0, 1000, 2))
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setattr(progress, "monotonic", lambda: next(clock))
+    with progress.ProgressBar("en", quiet=False) as bar:
+        for done in (100, 200, 300, 400, 1000):
+            bar(done, 1000)
+            bar._bar.refresh()
+            if done == 400:
+                reading = stream.getvalue()
+    assert "reading" in reading and " 40%" in reading and "0:00:0" in reading
+    assert "analysing" not in reading and "analysing" in stream.getvalue()
 
 
 def test_quiet_shows_no_progress(monkeypatch):

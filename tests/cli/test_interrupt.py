@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from npu_advisor.__main__ import main
+
 pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="this system has no groups of processes")
 
 DEMO = Path(__file__).parents[2] / "fixtures" / "demo"
@@ -103,6 +105,15 @@ def _assert_clean(ended: Ended) -> None:
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_run_ends_without_a_trace(phase: str, tmp_path: Path) -> None:
     _assert_clean(Ended(PHASES[phase], [str(DEMO)], tmp_path))
+
+
+def test_before_there_is_a_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Importing:
+        def __getattr__(self, name: str) -> object:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "npu_advisor.cli.app", Importing())
+    assert main() == 130
 
 
 def test_what_would_be_kept_is_not_left_half(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from making import write_info
 from npu_advisor import load_profile
 from npu_advisor.base.errors import ProfileError
 from npu_advisor.model.profile import Profile
-from npu_advisor.readers import locate, read_rank
+from npu_advisor.readers import locate, read_rank, sqlite_file
 
 NAME = "ascend_pytorch_profiler_0.db"
 
@@ -543,6 +543,20 @@ def test_progress_reaches_the_end(tmp_path: Path) -> None:
     (source,) = locate(tmp_path)
     read_rank(source, lambda done, total: seen.append((done, total)))
     assert seen == sorted(seen) and seen[-1][0] == seen[-1][1] == source.size
+
+
+def test_progress_is_the_share_of_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_file, "_CHUNK", 100)
+    made = small()
+    for number in range(1000):
+        made.op("aten::add", 10_000 + 2 * number, 1)
+    made.write(tmp_path / NAME)
+    shares: list[float] = []
+    (source,) = locate(tmp_path)
+    read_rank(source, lambda done, total: shares.append(done / total))
+    assert shares == sorted(shares) and shares[-1] == 1
+    # The thousand rows are nearly all that there are: their tenths show one by one.
+    assert [any(tenth <= share < tenth + 0.1 for share in shares) for tenth in (0.2, 0.4, 0.6, 0.8)] == [True] * 4
 
 
 def test_lanes_are_told_apart(tmp_path: Path) -> None:
