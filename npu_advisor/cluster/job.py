@@ -11,11 +11,12 @@ from npu_advisor.base.intervals import Floats, Ints
 from npu_advisor.base.terms import IDLE_OWNERS
 from npu_advisor.cluster.matching import Matched, clock_offsets, matched, numbered
 from npu_advisor.cluster.model import JobModel
+from npu_advisor.cluster.spread import even_stage_factors, expert_groups, lead_in_steps, link_ratios, mean_of_group
 from npu_advisor.model.profile import Profile, ProfileInfo
 from npu_advisor.model.table import Table
 
 Meta = Mapping[str, Any]
-# Ranks whose effect on the job is modelled: those that keep others waiting longest.
+# Ranks whose effect on the job is modelled: those that keep others waiting longest, or have the slowest links.
 CANDIDATES = 8
 
 
@@ -25,6 +26,7 @@ def job_profile(metas: Sequence[Meta], tables: Mapping[str, Table]) -> Profile:
     facts = _Facts(metas, tables, partial=len(metas) < world)
     info = ProfileInfo(path="", rank=-1, form=metas[0]["form"] if metas else "text")
     profile = Profile(info, {name: table for name, table in tables.items() if len(table)})
+    profile.put(facts.kernels())
     profile.put(facts.steps())
     profile.put(facts.ranks())
     profile.put(facts.job(max(world, len(metas))))
@@ -96,8 +98,8 @@ class _Facts:
         if "p2p_us" in self.table.present:
             p2p = self.mean(self.table["p2p_us"])
             columns |= {"p2p_us": p2p, "p2p_share": p2p / step_us}
-        columns |= self._idle_owner() | self._clock() | self._calls() | self._slow_parts()
-        columns |= self._gains(late, kernel, usual, idle, usual_idle)
+        columns |= self._idle_owner() | self._clock() | self._work() | self._slow_parts()
+        columns |= self._experts() | self._gains(late, kernel, usual, idle, usual_idle)
         return Table.build("ranks", columns)
 
     def _peers(self) -> Ints:
@@ -150,11 +152,38 @@ class _Facts:
         usual = self.among_peers(own)
         return {"mhz": own, "peers_mhz": usual, "clock_lack": 1.0 - own / usual}
 
-    def _calls(self) -> dict[str, object]:
-        if "calls" not in self.table.present:
-            return {}
-        calls = self.mean(self.table["calls"])
-        return {"calls": np.rint(calls).astype(np.int64), "calls_excess": _beyond(calls, self.among_peers(calls))}
+    def _work(self) -> dict[str, object]:
+        """How much each rank has to do: kernels launched, elements read."""
+        found: dict[str, object] = {}
+        for name in {"calls", "elements"} & self.table.present:
+            own = self.mean(self.table[name])
+            found[f"{name}_excess"] = _beyond(own, self.among_peers(own))
+            if name == "calls":
+                found[name] = np.rint(own).astype(np.int64)
+        return found
+
+    def _experts(self) -> dict[str, object]:
+        if "expert_us" not in self.table.present or not np.nansum(self.table["expert_us"]):
+            return {"tokens_us": np.zeros(self.count)}
+        group = expert_groups(np.array([meta.get("experts", -1) for meta in self.metas]), self.stage)
+        own = self.mean(self.table["expert_us"])
+        even = mean_of_group(own, group)
+        found: dict[str, object] = {
+            "expert_us": own,
+            "mean_expert_us": even,
+            "expert_lead": lead_in_steps(self.table["expert_us"], self.table["number"], self.of, group),
+            "expert_ranks": np.bincount(group)[group],
+            "tokens_us": np.maximum(own - self.among_peers(own), 0.0),
+        }
+        if "expert_rows" in self.table.present:
+            rows = self.mean(self.table["expert_rows"])
+            usual = mean_of_group(rows, group)
+            found |= {"expert_rows": rows, "mean_expert_rows": usual}
+            found["tokens_us"] = np.maximum(own - self.among_peers(own), 0.0) * (rows > usual)
+        if self.model.usable:
+            factor = np.where(own > 0, even / np.maximum(own, 1e-9), 1.0)
+            found["expert_gain_us"] = np.full(self.count, self.model.gain_of_experts(factor))
+        return found
 
     def _slow_parts(self) -> dict[str, object]:
         found: dict[str, object] = {}
@@ -167,11 +196,11 @@ class _Facts:
         return found
 
     def _most_beyond(self, table: Table, column: str) -> tuple[Any, Floats]:
-        """For each rank the name on which it spends most time beyond the median of all ranks that have it."""
+        """For each rank the name on which it spends most time beyond the median of its peers that have it."""
         if not len(table):
             return None, np.zeros(self.count)
         codes, of = table[column].codes.astype(np.int64), _positions(self.rank, table["rank"])
-        beyond = table["total_us"] - _median_by(codes, table["total_us"])
+        beyond = table["total_us"] - _median_by(numbered(codes, self.stage[of]), table["total_us"])
         order = np.lexsort((codes, beyond, of))
         last = order[np.append(of[order][1:] != of[order][:-1], True)]
         names, most = np.full(self.count, None, dtype=object), np.zeros(self.count)
@@ -192,7 +221,21 @@ class _Facts:
             if idle[place] > usual_idle[place]:
                 host[place] = self.model.gain(place, idle=usual_idle[place] / idle[place])
         step_us = np.full(self.count, self.mean(self.table["dur_us"]).mean())
-        return {"gain_us": gain, "host_gain_us": host, "job_step_us": step_us, "then_us": step_us - gain}
+        found = {"gain_us": gain, "host_gain_us": host, "job_step_us": step_us, "then_us": step_us - gain}
+        return {**found, "link_gain_us": self._link_gains()}
+
+    def _link_gains(self) -> Floats:
+        links, gain = self.tables["rank_links"], np.full(self.count, np.nan)
+        ratio, slowest = link_ratios(links, _positions(self.rank, links["rank"]), self.count)
+        for place in np.argsort(ratio, kind="stable")[:CANDIDATES].tolist():  # NaN comes last
+            if ratio[place] < 1 and slowest[place] < 1:
+                gain[place] = self.model.gain_of_links(place, float(slowest[place]))
+        return gain
+
+    def kernels(self) -> Table:
+        """``rank_kernels`` with a number of the peers of each rank."""
+        table = self.tables["rank_kernels"]
+        return table.with_columns(peers=np.maximum(self.stage, 0)[_positions(self.rank, table["rank"])])
 
     # --- of the job --------------------------------------------------------------------------------------------------
 
@@ -221,6 +264,9 @@ class _Facts:
             columns |= {"wait_us": [wait], "wait_share": [wait / step_us], "persistence": [float(persistence.max())]}
         if self.model.usable:
             columns |= {"model_error": [self.model.error], "even_gain_us": [self._even_gain()]}
+            even = even_stage_factors(self.mean(self.table["kernel_us"]), self.stage)
+            if even is not None:
+                columns["even_stages_gain_us"] = [self.model.gain_of_ranks(even)]
         return Table.build("job", columns)
 
     def _even(self) -> Floats:
@@ -259,12 +305,12 @@ def _beyond(own: Floats, usual: Floats) -> Floats:
 
 
 def _median_by(codes: Ints, values: Floats) -> Floats:
-    """For each row the median of the rows of its code."""
+    """For each row the median of the rows of its code, 0 or more."""
     order = np.lexsort((values, codes))
-    size = np.bincount(codes - codes.min())
+    size = np.bincount(codes)
     start = np.cumsum(size) - size
     middle = np.minimum(start + size // 2, len(order) - 1)
     lower = np.minimum(start + np.maximum(size - 1, 0) // 2, len(order) - 1)
     medians = (values[order[middle]] + values[order[lower]]) / 2
-    found: Floats = medians[codes - codes.min()]
+    found: Floats = medians[codes]
     return found

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_advisor.base.intervals import Floats, Ints, Mask
-from npu_advisor.derive.ranks import is_p2p
+from npu_advisor.derive.comm import is_p2p
 from npu_advisor.model.table import Table
 
 _LATEST = np.iinfo(np.int64).max
@@ -46,9 +46,9 @@ def matched(comms: Table, *, partial: bool = False) -> Matched:
     A collective ends at once on all its ranks, so who waits longer lasts longer; the last to arrive has the shortest.
     Sends and receives end at different times on their two sides: they are joined, but convict nobody.
     """
-    p2p = np.append(is_p2p([str(name) for name in comms["type"].categories]), False)[comms["type"].codes]
+    p2p = is_p2p(comms["type"])
     kind = np.where(p2p, -2, comms["type"].codes)
-    instance = numbered(comms["number"], comms["group"].codes, kind, comms["ordinal"])
+    instance = numbered(comms["number"], comms["group"].codes, kind, _pairs(comms, p2p), comms["ordinal"])
     count = int(instance.max(initial=-1)) + 1
     dur, members = comms["dur_us"], np.bincount(instance, minlength=count)
     shortest = _least(dur, instance, count)
@@ -61,6 +61,32 @@ def matched(comms: Table, *, partial: bool = False) -> Matched:
     if partial:
         convicts &= shortest - comms["transit_us"][last] < excess
     return Matched(instance, members, shortest, last, np.where(convicts, excess, 0.0), p2p[last])
+
+
+def _pairs(comms: Table, p2p: Mask) -> Ints:
+    """A number of the two sides of each send and receive, of which the sender comes first; of a batch, which does both,
+    the lower rank. 0 where the other side is not known, and for collectives."""
+    found = np.zeros(len(comms), dtype=np.int64)
+    rows = np.flatnonzero(p2p)
+    own, peer = comms["rank"][rows], _other_sides(comms["rank"][rows], comms["group"].codes[rows], comms["peer"][rows])
+    names = [str(name).lower() for name in comms["type"].categories]
+    starts = [np.array([name.startswith(part) for name in names], dtype=bool) for part in ("send", "rec")]
+    sends, receives = (start[comms["type"].codes[rows]] for start in starts)
+    first = np.where(sends, own, np.where(receives, peer, np.minimum(own, peer)))
+    found[rows] = np.where(peer < 0, 0, 1 + numbered(sends | receives, first, own + peer - first))
+    return found
+
+
+def _other_sides(own: Ints, group: npt.NDArray[np.integer], peer: Ints) -> Ints:
+    """``peer``, and where that is not told (-1) the other rank of a communicator that only two ranks use."""
+    count = int(group.max(initial=-1)) + 2  # the last one: no group
+    low, high, more = np.full(count, _LATEST), np.full(count, -1), np.zeros(count, dtype=bool)
+    np.minimum.at(low, group, own)
+    np.maximum.at(high, group, own)
+    more[group[(own != low[group]) & (own != high[group])]] = True
+    two = (~more & (low < high))[group] & (group >= 0)
+    found: Ints = np.where((peer < 0) & two, low[group] + high[group] - own, peer)
+    return found
 
 
 def numbered(*parts: npt.NDArray[np.integer]) -> Ints:

@@ -19,10 +19,12 @@ QUEUED_NS = 50_000
 
 @dataclass(frozen=True)
 class JobModel:
-    """``error`` is how far the job's step as modelled is off the recorded one (share)."""
+    """``error`` is how far the job's step as modelled is off the recorded one (share); ``experts`` the time of experts
+    in ``lead`` and in ``advance`` of the sequences, where there are any."""
 
     sequences: Sequences | None
     step_of: Places
+    experts: tuple[Floats, Floats] | None
     tail_row: Ints
     steps: int
     plain_us: float
@@ -35,7 +37,7 @@ class JobModel:
         Both tables come in order of rank, step and time.
         """
         if "lead_us" not in comms.present or "tail_us" not in steps.present or not (same.members > 1).any():
-            return cls(None, np.zeros(0, np.int32), np.zeros(0, np.int64), 1, 0.0, np.nan)
+            return cls(None, np.zeros(0, np.int32), None, np.zeros(0, np.int64), 1, 0.0, np.nan)
         step_row, tail_row = _step_rows(steps, of, comms, comm_rank)
         sequences, order = _sequences(steps, of, comms, comm_rank, same, count, step_row)
         number = max(int(np.median(np.bincount(of, minlength=count))), 1)
@@ -43,7 +45,7 @@ class JobModel:
         recorded = np.bincount(of, weights=steps["dur_us"], minlength=count) + sequences.offset
         plain, truth = float(ends.max()), float(recorded.max())
         error = abs(plain - truth) / truth if truth else np.nan
-        return cls(sequences, step_row[order].astype(np.int32), tail_row, number, plain, error)
+        return cls(sequences, step_row[order].astype(np.int32), _experts(comms, order), tail_row, number, plain, error)
 
     @property
     def usable(self) -> bool:
@@ -53,12 +55,32 @@ class JobModel:
     def gain(self, rank: int, kernels: float = 1.0, idle: float = 1.0) -> float:
         """What a step of the job gains (us) if the kernels and idle times of one rank are scaled."""
         assert self.sequences is not None
-        ones = np.ones(self.sequences.ranks)
-        changed = ones.copy()
-        changed[rank] = kernels
-        rest = ones.copy()
-        rest[rank] = idle
+        changed, rest = np.ones(self.sequences.ranks), np.ones(self.sequences.ranks)
+        changed[rank], rest[rank] = kernels, idle
         return (self.plain_us - float(finish_times(self.sequences, changed, rest).max())) / self.steps
+
+    def gain_of_ranks(self, kernels: Floats) -> float:
+        """What a step gains (us) if the kernels of each rank are scaled."""
+        assert self.sequences is not None
+        return (self.plain_us - float(finish_times(self.sequences, kernels).max())) / self.steps
+
+    def gain_of_experts(self, factor: Floats) -> float:
+        """What a step gains (us) if only the experts of each rank are scaled; NaN where nothing tells when they ran."""
+        own = self.sequences
+        assert own is not None
+        if self.experts is None:
+            return np.nan
+        lead, advance = (column * (factor[own.rank] - 1) for column in self.experts)
+        edited = replace(own, lead=own.lead + lead, advance=own.advance + advance)
+        return (self.plain_us - float(finish_times(edited).max())) / self.steps
+
+    def gain_of_links(self, rank: int, ratio: float) -> float:
+        """What a step gains (us) if the collectives of a rank take ``ratio`` of their time to move data."""
+        own = self.sequences
+        assert own is not None
+        scale = np.ones(len(own.transit))
+        scale[own.instance[own.rank == rank]] = ratio
+        return (self.plain_us - float(finish_times(replace(own, transit=own.transit * scale)).max())) / self.steps
 
     def gain_of_steps(self, factor: Floats) -> float:
         """What a step gains if the kernels of each step of each rank (a row of ``rank_steps``) are scaled."""
@@ -72,6 +94,13 @@ class JobModel:
             tail=own.tail + own.tail_busy * (tail - 1),
         )
         return (self.plain_us - float(finish_times(edited).max())) / self.steps
+
+
+def _experts(comms: Table, order: Ints) -> tuple[Floats, Floats] | None:
+    if "lead_expert_us" not in comms.present:
+        return None
+    lead = np.nan_to_num(comms["lead_expert_us"])
+    return lead[order], (lead + np.nan_to_num(comms["under_expert_us"]))[order]
 
 
 def _step_rows(steps: Table, of: Ints, comms: Table, comm_rank: Ints) -> tuple[Ints, Ints]:

@@ -12,15 +12,18 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from npu_advisor import __version__
 from npu_advisor.base.errors import ProfileError
 from npu_advisor.base.terms import Text
 from npu_advisor.engine.plan import Plan
 
+if TYPE_CHECKING:
+    from npu_advisor.model.profile import Profile
+
 # Changes with what a summary holds, so that older ones are made anew.
-FORMAT = 2
+FORMAT = 3
 _RULES: dict[str, list[Plan]] = {}
 _NODE = re.compile(r"^(.+?)_\d+_\d{14,}_ascend_(?:pt|ms)$")
 
@@ -115,7 +118,6 @@ def summary_of(path: str, task: Task, options: Options) -> Any:
     """The summary of the rank in ``path``. ProfileError when it cannot be read."""
     from npu_advisor.cluster.store import Summary
     from npu_advisor.derive.ranks import summary_tables
-    from npu_advisor.derive.world import stage_of, world_size
     from npu_advisor.engine import summary
     from npu_advisor.engine.places import Roots
     from npu_advisor.engine.pricing import price
@@ -127,17 +129,6 @@ def summary_of(path: str, task: Task, options: Options) -> Any:
     results = [(profile, run_rules(_rules(options), profile))]
     roots = Roots()
     priced = price(split(results, roots)[0], roots)
-    info = summary.rank_info(profile).model_copy(update={"path": task.path})
-    meta = {
-        "format": FORMAT,
-        "version": __version__,
-        "rank": profile.rank,
-        "form": profile.info.form,
-        "info": info.model_dump(mode="json"),
-        "node": _node(task.path),
-        "stage": stage_of(profile),
-        "world": world_size(profile),
-    }
     document = {
         "steps": [step.model_dump(mode="json") for step in summary.steps(profile, summary.paths_of(0, priced.trusted))],
         "facts": summary.facts(profile).model_dump(mode="json"),
@@ -145,7 +136,26 @@ def summary_of(path: str, task: Task, options: Options) -> Any:
         "rules": [outcome.model_dump(mode="json") for outcome in summary.outcomes([results[0][1]])],
         "remarks": [remark.model_dump(mode="json") for remark in summary.remarks(profile)],
     }
-    return Summary(meta, document, summary_tables(profile))
+    return Summary(meta(profile, task.path), document, summary_tables(profile))
+
+
+def meta(profile: Profile, path: str) -> dict[str, Any]:
+    """What a summary says of its rank as a whole, which was read from ``path``."""
+    from npu_advisor.derive.world import experts_of, stage_of, world_size
+    from npu_advisor.engine import summary
+
+    info = summary.rank_info(profile).model_copy(update={"path": path})
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "rank": profile.rank,
+        "form": profile.info.form,
+        "info": info.model_dump(mode="json"),
+        "node": _node(path),
+        "stage": stage_of(profile),
+        "experts": experts_of(profile),
+        "world": world_size(profile),
+    }
 
 
 def _rules(options: Options) -> list[Plan]:

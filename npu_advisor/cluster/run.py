@@ -80,7 +80,7 @@ def job_report(store: Store, names: Sequence[str], failed: Sequence[Failed], pat
     inside = Inside()
     metas, tables = store.load(names, inside.add)
     profile = job_profile(metas, tables)
-    findings, outcomes = _judged(profile, options)
+    findings, outcomes = judged(profile, options)
     shown = [store.document(meta["name"]) for meta in _worth_showing(metas, findings)]
     return Report(
         tool=Tool(version=__version__),
@@ -101,7 +101,8 @@ def _repeated(names: Sequence[str], metas: Sequence[Mapping[str, Any]]) -> list[
     return [Remark(code="ranks_repeated", severity="warning", file="", message=message)]
 
 
-def _judged(profile: Profile, options: Options) -> tuple[list[Finding], list[Any]]:
+def judged(profile: Profile, options: Options) -> tuple[list[Finding], list[Any]]:
+    """The findings on a job and what became of each rule."""
     rules = job_rules(options.rules, options.params, options.select, options.ignore)
     results = run_rules(rules, profile)
     return price([(profile, results)], Roots()).findings, summary.outcomes([results])

@@ -10,23 +10,29 @@ ranks that nobody recorded, so a short collective convicts a rank only if its ke
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from npu_advisor.base.intervals import Ints, Mask, Spans, covered, cut, intersect, latest_open, subtract, union
 from npu_advisor.derive.facts import kernel_us
+from npu_advisor.derive.world import LOCAL, rank_groups
 from npu_advisor.graph.source import ENGINE_MARK
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.table import Table
 
-# dst_rank of a sub-task that stays on this card.
-LOCAL = 4294967295
 # Send and receive end at different times on their two sides; only what all ranks finish together can be compared.
 POINT_TO_POINT = ("send", "receive", "recv", "batchsendrecv")
 # How much longer a rank's kernels must take than another's before the difference explains a wait.
 SLOWER = 1.05
+
+
+def is_p2p(types: Any) -> Mask:
+    """Which rows of a text column of communication types are between two ranks."""
+    names = [str(name).lower().replace("_", "").startswith(POINT_TO_POINT) for name in types.categories]
+    found: Mask = np.array([*names, False], dtype=bool)[types.codes]
+    return found
 
 
 class _Late(NamedTuple):
@@ -61,6 +67,7 @@ def exposed(profile: Profile) -> Table:
         "late": waits,
         "known": np.isin(peer, [other.rank for other in slower_peers(profile)]) & (peer >= 0),
         "backward": _by_autograd(profile)[comm],
+        "p2p": np.append(is_p2p(comms["type"]), False)[comm],
         "hidden_share": _hidden_share(comms, computing)[comm],
         "comm": comm,
         "op": comms["op"][comm],
@@ -155,6 +162,7 @@ def _by_notify(profile: Profile) -> _Late:
     tasks = profile.table("comm_tasks")
     waiting = np.asarray(tasks["name"] == "Notify_Wait") if len(tasks) else np.zeros(0, dtype=bool)
     peer, own, comm, length = (tasks[name] for name in ("dst_rank", "src_rank", "comm", "dur_ns"))
+    members = _members(profile)
     rows = np.flatnonzero(waiting & (comm >= 0) & (peer != LOCAL) & (peer >= 0) & (peer != own))
     # In each collective the longest wait for a peer says when that peer arrived.
     order = rows[np.lexsort((-length[rows], peer[rows], comm[rows]))]
@@ -168,8 +176,42 @@ def _by_notify(profile: Profile) -> _Late:
         second = 0 if alone else int(length[longest[at + 1]])
         start = int(tasks["start_ns"][row])
         found.append((int(comm[row]), start, start + second, -1))
-        found.append((int(comm[row]), start + second, start + int(length[row]), int(peer[row])))
+        late = _in_job(int(peer[row]), int(own[row]), members.get(int(comm[row]), ()), profile.rank)
+        found.append((int(comm[row]), start + second, start + int(length[row]), late))
     return _built(found)
+
+
+def other_side(profile: Profile) -> Ints:
+    """For each communication between two ranks the other one, as far as its sub-tasks and the list of communicators
+    tell; -1 for all others."""
+    comms, tasks = profile.table("comms"), profile.table("comm_tasks")
+    found = np.full(len(comms), -1, dtype=np.int64)
+    members, several = _members(profile), set()
+    comm, own, peer = tasks["comm"], tasks["src_rank"], tasks["dst_rank"]
+    rows = np.flatnonzero((comm >= 0) & (peer >= 0) & (peer != LOCAL) & (peer != own)) if members else own[:0]
+    for row in rows[is_p2p(comms["type"])[comm[rows]]].tolist():
+        at = int(comm[row])
+        if at in members:
+            other = _in_job(int(peer[row]), int(own[row]), members[at], profile.rank)
+            several |= {at} if found[at] not in (-1, other) else set()
+            found[at] = other
+    found[sorted(several)] = -1
+    return found
+
+
+def _members(profile: Profile) -> dict[int, tuple[int, ...]]:
+    """The ranks of the communicator of each collective, where the recording lists its communicators."""
+    groups = {group.hash: group.ranks for group in rank_groups(profile)}
+    if not groups:
+        return {}
+    names = profile.table("comms").strings("group")
+    return {row: groups[str(name)] for row, name in enumerate(names) if str(name) in groups}
+
+
+def _in_job(peer: int, own: int, members: tuple[int, ...], rank: int) -> int:
+    """The rank in the job of a peer that sub-tasks count within the communicator, as they do with this rank itself."""
+    counted = own < len(members) and members[own] == rank and peer < len(members)
+    return members[peer] if counted else peer
 
 
 def _by_duration(profile: Profile) -> _Late:
@@ -205,11 +247,11 @@ def _durations(profile: Profile) -> tuple[dict[tuple[str, int, int], int], Ints,
 def _collectives(profile: Profile) -> dict[tuple[str, int, int], int]:
     """Rows of ``comms`` by (name, step number, how many of that name and step came before)."""
     comms, numbers = profile.table("comms"), np.append(profile.table("steps")["number"], -1)
-    names, kinds = comms.strings("name"), comms.strings("type")
+    names, p2p = comms.strings("name"), is_p2p(comms["type"])
     seen: Counter[tuple[str, int]] = Counter()
     found = {}
     for row in np.argsort(comms["start_ns"], kind="stable"):
-        if str(kinds[row] or "").lower().replace("_", "").startswith(POINT_TO_POINT):
+        if p2p[row]:
             continue
         key = (str(names[row]), int(numbers[comms["step"][row]]))
         found[(*key, seen[key])] = int(row)

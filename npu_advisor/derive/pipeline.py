@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from npu_advisor.derive.comm import POINT_TO_POINT
+from npu_advisor.derive.comm import is_p2p
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.table import Table
 
@@ -24,8 +24,7 @@ def bubbles(profile: Profile) -> Table:
     pieces, steps = profile.table("exposed"), profile.table("steps")
     if not profile.has("exposed"):
         return Table.build("bubbles", {}, profile.rank)
-    names = [str(name).lower().replace("_", "").startswith(POINT_TO_POINT) for name in pieces["type"].categories]
-    rows = np.flatnonzero(np.array([*names, False])[pieces["type"].codes] & (pieces["step"] >= 0))
+    rows = np.flatnonzero(is_p2p(pieces["type"]) & (pieces["step"] >= 0))
     numbers = np.unique(pieces["step"][rows])
     wait = np.bincount(pieces["step"][rows], weights=pieces["dur_us"][rows], minlength=len(steps))[numbers]
     # Each step's longest wait speaks for it.

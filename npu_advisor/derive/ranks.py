@@ -8,9 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_advisor.base.intervals import Floats, Ints, Mask, Spans, covered, union
+from npu_advisor.base.shapes import tensor_dims, tensor_sizes
 from npu_advisor.base.terms import IDLE_OWNERS
-from npu_advisor.derive.comm import LOCAL, POINT_TO_POINT
-from npu_advisor.derive.world import rank_groups
+from npu_advisor.derive.comm import other_side
+from npu_advisor.derive.experts import EXPERT_KERNEL
+from npu_advisor.derive.world import LOCAL, rank_groups
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.table import Table
 
@@ -37,6 +39,8 @@ class _OwnTime:
         kernels, exposed = profile.table("kernels"), profile.table("exposed")
         self.busy = union(kernels["start_ns"], kernels["end_ns"])
         self.exposed = union(exposed["start_ns"], exposed["end_ns"])
+        rows = np.flatnonzero(_of_experts(kernels))
+        self.experts = union(kernels["start_ns"][rows], kernels["end_ns"][rows])
 
     def passed(self, since: Ints, until: Ints) -> tuple[Floats, Floats]:
         """(own time, of it under kernels) from ``since`` to ``until`` in us; negative where these are swapped."""
@@ -44,6 +48,12 @@ class _OwnTime:
             (until - since - _signed(since, until, self.exposed)) / 1000.0,
             _signed(since, until, self.busy) / 1000.0,
         )
+
+
+def _of_experts(kernels: Table) -> Mask:
+    names = [str(name).startswith(EXPERT_KERNEL) for name in kernels["type"].categories]
+    found: Mask = np.array([*names, False], dtype=bool)[kernels["type"].codes]
+    return found
 
 
 def _signed(since: Ints, until: Ints, spans: Spans) -> Ints:
@@ -77,7 +87,8 @@ def _rank_steps(profile: Profile, own: _OwnTime) -> Table:
         for owner in IDLE_OWNERS:
             columns[f"idle_{owner}_us"] = _per_step(profile, "idle", rows=np.asarray(idle["owner"] == owner))
         columns["mhz"] = _clock(profile)
-        columns["p2p_us"] = _p2p(profile)
+        columns |= _work(profile)
+        columns["p2p_us"] = _per_step(profile, "exposed", rows=profile.table("exposed")["p2p"])
         last = _last_ends(profile)
         columns["tail_us"], columns["tail_busy_us"] = own.passed(last, steps["end_ns"])
     elif len(steps):  # only a ledger: its sum of computing is all there is
@@ -97,16 +108,21 @@ def _clock(profile: Profile) -> Floats:
     return found
 
 
-def is_p2p(types: list[str]) -> Mask:
-    """Which of ``types`` are point-to-point communication."""
-    names = [name.lower().replace("_", "").startswith(POINT_TO_POINT) for name in types]
-    return np.array(names, dtype=bool)
-
-
-def _p2p(profile: Profile) -> Floats:
-    types = profile.table("exposed")["type"]
-    p2p = np.append(is_p2p([str(name) for name in types.categories]), False)
-    return _per_step(profile, "exposed", rows=p2p[types.codes])
+def _work(profile: Profile) -> dict[str, Any]:
+    """How much the kernels of each step had to do: elements read, and tokens and time of the experts."""
+    kernels = profile.table("kernels")
+    experts = _of_experts(kernels)
+    found: dict[str, Any] = {"expert_us": _per_step(profile, "kernels", rows=experts)}
+    if "input_shapes" not in kernels.present:
+        return found
+    shapes = kernels["input_shapes"]
+    sizes = [sum(tensor_sizes(str(text)) or ()) for text in shapes.categories]
+    leading = [next((dims[0] for dims in tensor_dims(str(text)) or () if dims), 0) for text in shapes.categories]
+    for name, values, rows in (("elements", sizes, shapes.codes >= 0), ("expert_rows", leading, experts)):
+        each = np.array([*values, 0], dtype=np.float64)[shapes.codes]
+        keep = rows & (kernels["step"] >= 0)
+        found[name] = np.bincount(kernels["step"][keep], each[keep], len(found["expert_us"]))
+    return found
 
 
 def _last_ends(profile: Profile) -> Ints:
@@ -122,11 +138,12 @@ def _rank_comms(profile: Profile, own: _OwnTime) -> Table:
     comms, steps = profile.table("comms"), profile.table("steps")
     rows = np.flatnonzero(comms["step"] >= 0)
     rows = rows[np.lexsort((comms["start_ns"][rows], comms["step"][rows]))]
-    table, step = comms.rows(rows), comms["step"][rows]
+    table, step, peer = comms.rows(rows), comms["step"][rows], other_side(profile)[rows]
     columns: dict[str, object] = {
         "number": steps["number"][step],
         "role": _roles(profile, table),
-        "ordinal": ordinals(step, table["group"].codes, table["type"].codes),
+        "peer": peer,
+        "ordinal": ordinals(step, table["group"].codes, table["type"].codes, peer),
         **{name: table[name] for name in ("type", "group", "start_ns", "dur_ns", "bytes", "wait_us", "transit_us")},
     }
     if profile.has("exposed") and (table["start_ns"] >= 0).all():
@@ -135,6 +152,9 @@ def _rank_comms(profile: Profile, own: _OwnTime) -> Table:
         since = np.where(first, steps["start_ns"][step], np.append(0, end)[: len(end)])
         columns["lead_us"], columns["lead_busy_us"] = own.passed(since, start)
         columns["under_us"], columns["under_busy_us"] = own.passed(start, end)
+        if len(own.experts.start):
+            columns["lead_expert_us"] = _signed(since, start, own.experts) / 1000.0
+            columns["under_expert_us"] = _signed(start, end, own.experts) / 1000.0
         columns["exposed_us"] = covered(start, end, own.exposed) / 1000.0
         columns["blocks"] = covered(end - 1, end, own.exposed) > 0
     return Table.build("rank_comms", columns, profile.rank)

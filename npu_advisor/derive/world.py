@@ -7,8 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npu_advisor.derive.comm import LOCAL
 from npu_advisor.model.profile import Profile
+
+# dst_rank of a sub-task that stays on this card.
+LOCAL = 4294967295
+# What the recording calls groups of ranks that share experts.
+EXPERT_ROLES = ("ep", "exp")
 
 
 class RankGroup(NamedTuple):
@@ -64,6 +68,14 @@ def stage_of(profile: Profile) -> int:
     for group in rank_groups(profile):
         if group.role == "pp" and profile.rank in group.ranks:
             return group.ranks.index(profile.rank)
+    return -1
+
+
+def experts_of(profile: Profile) -> int:
+    """The first of the ranks that share experts with this one, -1 where no such group is listed."""
+    for group in rank_groups(profile):
+        if group.role in EXPERT_ROLES and profile.rank in group.ranks:
+            return min(group.ranks)
     return -1
 
 

@@ -9,40 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jobs import job_of
 from synthetic import Settings
 
-from npu_advisor.api import load_profiles
-from npu_advisor.cluster.job import job_profile
 from npu_advisor.cluster.matching import clock_offsets, matched, numbered
 from npu_advisor.cluster.recurrence import Sequences, finish_times, waves
-from npu_advisor.derive.ranks import SUMMARY_TABLES, ordinals, summary_tables
-from npu_advisor.derive.world import world_size
-from npu_advisor.model.profile import Profile
+from npu_advisor.derive.ranks import ordinals
 from npu_advisor.model.table import Table
 
 Generated = Callable[[Settings], Path]
-
-
-def job_of(folder: Path) -> Profile:
-    """The job of the ranks under ``folder``, without going over files."""
-    profiles = load_profiles(folder)
-    for profile in profiles:  # each rank is summed up on its own
-        profile.peers = []
-    metas = [
-        {"rank": one.rank, "stage": -1, "world": world_size(one), "form": "text", "node": None} for one in profiles
-    ]
-    tables = [summary_tables(one) for one in profiles]
-    stacked = {}
-    for place, name in enumerate(SUMMARY_TABLES):
-        mine = [one[place].with_columns(rank=one[place]["rank"]) for one in tables]
-        columns = {
-            column.name: np.concatenate(
-                [np.asarray(part.strings(column.name) if column.kind == "text" else part[column.name]) for part in mine]
-            )
-            for column in mine[0].spec.columns
-        }
-        stacked[name] = Table.build(name, columns)
-    return job_profile(metas, stacked)
 
 
 def _sequences(**changes: object) -> Sequences:
