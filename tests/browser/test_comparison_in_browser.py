@@ -16,6 +16,7 @@ from report.test_comparison_page import HOSTILE, page
 from report.test_comparison_report import _comparison
 
 from npu_advisor.cli.app import main
+from npu_advisor.report.json import load_comparison
 
 PAIRS = {
     "npu-npu": ("npu-alexnet-text-l1", "npu-alexnet-text-l2"),
@@ -37,7 +38,8 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def _main(comparison: dict[str, Any]) -> dict[str, Any]:
-    return max(comparison["pairs"], key=lambda pair: pair["step"]["new"])
+    rank = load_comparison(json.dumps(comparison)).main.base_rank
+    return next(pair for pair in comparison["pairs"] if pair["base_rank"] == rank)
 
 
 def _sides(change: dict[str, Any]) -> list[float]:
@@ -85,6 +87,15 @@ def test_tables_equal_the_json_and_sort(opened: Callable[..., Any], written: tup
             table.locator(".sort").nth(column).click()
             order = [row[column - 3] for row in table.evaluate(read)]
             assert order == sorted(order, reverse=reverse)
+    modules = tab.locator('[data-table="diff_modules"]')
+    if modules.count():
+        shown = modules.evaluate(f"t => [...t.tBodies[0].rows].map(r => [...r.cells].slice(1).map({cell}))")
+        told = [
+            [each["calls"]["new"], each["kernels"]["new"]]
+            + [each[key][side] for key in ("kernel_us", "host_us") for side in ("new", "change")]
+            for each in pair["modules"]
+        ]
+        assert all(any(row == pytest.approx(each, rel=1e-8, abs=1e-9) for each in told) for row in shown)
     findings = tab.locator('[data-table="diff_findings"] tbody tr')
     assert findings.count() == len(comparison["findings"])
     alone = tab.locator('[data-table="diff_one_sided"] tbody tr')

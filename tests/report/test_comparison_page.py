@@ -9,7 +9,7 @@ from report.test_comparison_report import EVIL, _comparison
 from report.test_html import Page
 
 from npu_advisor.base.terms import Text
-from npu_advisor.comparison import Change, Comparison
+from npu_advisor.comparison import Change, Comparison, InnerChange, ModuleChange, Normalised, Setting
 from npu_advisor.report.html.comparison import render_comparison
 from npu_advisor.report.html.sides import Axis, plot
 from npu_advisor.report.options import Options
@@ -62,6 +62,37 @@ def test_a_change_that_nobody_can_tell_from_noise_is_no_verdict() -> None:
     doubted = sure.model_copy(update={"pairs": [sure.pairs[0].model_copy(update={"step": step})]})
     assert '<h1 class="better">' in page(sure)
     assert "<h1>" in page(doubted)
+
+
+def test_ratios_to_the_peaks_and_what_lies_inside_a_call_are_told() -> None:
+    whole = _comparison()
+    rated = Normalised(bound="flops", base_us=1, new_us=2, base_peak=3, new_peak=3, ratio=2.0)
+    reason = Normalised(
+        bound="flops", base_us=0, new_us=0, base_peak=None, new_peak=None, ratio=None, reason=_text("no peak known")
+    )
+    (each,) = whole.pairs[0].classes
+    classes = [each.model_copy(update={"normalised": rated}), each.model_copy(update={"normalised": reason})]
+    inner = InnerChange(path="aten::mm", kernels=_change(2.0, 3.0), kernel_us=_change(20.0, 30.0))
+    op = whole.pairs[0].ops[0].model_copy(update={"inner": [inner], "base_name": "aten::addmm", "new_module": "Net/Fc"})
+    module = ModuleChange(
+        base=None,
+        new="Net/Fc",
+        **dict.fromkeys(("calls", "kernels", "host_us"), _change(1.0, 2.0)),
+        kernel_us=_change(10.0, 12.5),
+    )
+    pair = whole.pairs[0].model_copy(
+        update={"classes": classes, "ops": [op], "modules": [module], "base_chip": "A100", "new_chip": "Ascend910B2"}
+    )
+    text = page(whole.model_copy(update={"pairs": [pair], "settings": [Setting(name="level", base="0", new="1")]}))
+    for told in (
+        "2.00</td>",
+        "no peak known",
+        "A100",
+        "aten::mm: 2 → 3, 20.0 us → 30.0 us",
+        "aten::addmm → aten::linear",
+    ):
+        assert told in text, told
+    assert "Recorded differently: level 0 → 1." in text and 'data-table="diff_modules"' in text
 
 
 def test_bars_of_the_causes_add_up() -> None:

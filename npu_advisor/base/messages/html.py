@@ -153,6 +153,7 @@ HTML: dict[str, tuple[str, str]] = {
     "html.table.comm_link": ("Links", "链路"),
     "html.table.diff_findings": ("Findings of both sides", "两侧的发现"),
     "html.table.diff_phases": ("Parts of the program", "程序各部分"),
+    "html.table.diff_modules": ("By module", "按模块"),
     "html.table.diff_one_sided": ("Kernels that only one side launches", "仅一侧下发的 kernel"),
     "html.table.diff_ops": ("Calls, matched by what they are and where they stand", "匹配后的调用（按种类与位置）"),
     "html.table.diff_ranks": ("Every rank", "所有卡"),
@@ -163,7 +164,6 @@ HTML: dict[str, tuple[str, str]] = {
         "{base} 号卡与 {new} 号卡，{n} 对中最关键的一对，其余见下文。",
     ),
     "html.diff.what": ("part of the step", "单步的组成"),
-    "html.diff.noise": ("within noise", "噪声内"),
     "html.diff.tone.worse": ("SLOWER", "变慢"),
     "html.diff.tone.better": ("FASTER", "变快"),
     "html.diff.tone.noise": ("HIDDEN", "被掩盖"),
@@ -192,6 +192,12 @@ HTML: dict[str, tuple[str, str]] = {
     "html.diff.kernel_base": ("kernel time, base", "kernel 耗时，基线"),
     "html.diff.kernel_new": ("kernel time, new", "kernel 耗时，新"),
     "html.diff.launches": ("launches", "下发次数"),
+    "html.diff.ratio_note": (
+        "Against the peaks of {base} and {new}: 1.00 uses both equally well, 2.00 takes twice what the new device "
+        "should need. Only matched calls of the same shapes and types count.",
+        "以 {base} 与 {new} 的峰值为准：1.00 表示两侧利用程度相同，2.00 表示新设备用时为应有的两倍；"
+        "仅计形状和类型相同的匹配调用。",
+    ),
     "html.diff.totals": ("lines: running totals on the same scale", "折线：同一刻度下的累计值"),
     "html.phase.data": ("data loading", "数据加载"),
     "html.phase.forward": ("forward, rest of the script", "前向及脚本其余部分"),
@@ -263,6 +269,7 @@ HTML: dict[str, tuple[str, str]] = {
     "col.late_us": ("waits for others", "等待他卡"),
     "col.gbs": ("bandwidth", "带宽"),
     "col.transport": ("transport", "传输方式"),
+    "col.diff_module": ("module", "模块"),
     "col.diff_op": ("call", "调用"),
     "col.diff_status": ("status", "状态"),
     "col.diff_finding": ("finding", "发现"),

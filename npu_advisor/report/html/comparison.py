@@ -13,12 +13,13 @@ from npu_advisor.base.units import format_us
 from npu_advisor.comparison import Change, Comparison, RankPair
 from npu_advisor.findings import ProfileFacts
 from npu_advisor.report.cards import Places
-from npu_advisor.report.comparison import locations, noise_told, outcome
+from npu_advisor.report.comparison import locations, noise_told, notes, outcome
+from npu_advisor.report.comparison_work import reasons
 from npu_advisor.report.html.causes import causes_of, falls
 from npu_advisor.report.html.diff_tables import class_table, diff_grids, phase_table
 from npu_advisor.report.html.document import document
 from npu_advisor.report.html.markup import bar
-from npu_advisor.report.html.sides import Axis, Bar, SideRow, side_row, told, tone_of
+from npu_advisor.report.html.sides import Axis, Bar, SideRow, each_told, side_row, told, tone_of
 from npu_advisor.report.options import Options
 from npu_advisor.report.text import compose, inert
 from npu_advisor.report.verdict import step_range
@@ -37,6 +38,7 @@ def render_comparison(comparison: Comparison, options: Options) -> str:
         pair=pair,
         outcome=told(lambda words: outcome(words, pair)),
         noise=told(lambda words: noise_told(words, pair)),
+        notes=each_told(lambda words: notes(words, comparison)),
         verdict=_tone(pair.step),
         sides=_sides(comparison, pair),
         ledger=[_part(each, axis.bar(0.0, each.change or 0.0)) for each in (*pair.ledger, pair.step)],
@@ -47,6 +49,10 @@ def render_comparison(comparison: Comparison, options: Options) -> str:
         falls=falls(pair.attribution, causes),
         phases=phase_table(pair),
         classes=class_table(pair),
+        no_ratio=[
+            compose("ui.compare.no_ratio", reason=Text(en=en, zh=zh))
+            for en, zh in zip(reasons(pair, "en"), reasons(pair, "zh"), strict=True)
+        ],
         grids=diff_grids(comparison, pair, places),
         made_by=compose("html.made_by", name=comparison.tool.name, version=comparison.tool.version),
     )

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
 from npu_advisor.base.units import format_count
-from npu_advisor.comparison import Change, Comparison, FindingChange, OneSided, OpChange, RankPair
+from npu_advisor.comparison import Change, Comparison, FindingChange, ModuleChange, OneSided, OpChange, RankPair
 from npu_advisor.findings import Location
 from npu_advisor.report.cards import Places
 from npu_advisor.report.comparison import only_lines
+from npu_advisor.report.comparison_work import both_counts, both_us, inner_modules, module_name, ratio_told
 from npu_advisor.report.html.cells import (
     ABSENT,
     Column,
@@ -24,7 +25,7 @@ from npu_advisor.report.html.cells import (
     short_name,
     words,
 )
-from npu_advisor.report.html.sides import ARROW, PlotRow, SideRow, from_to, pair_fields, plot, side_row
+from npu_advisor.report.html.sides import PlotRow, SideRow, pair_fields, plot, side_row
 from npu_advisor.views import Unit, ViewColumn
 
 MOST_ROWS = 400
@@ -37,6 +38,7 @@ def diff_grids(comparison: Comparison, pair: RankPair, places: Places) -> dict[s
         _finding_grid(comparison.findings, places),
         _one_sided_grid(pair.one_sided, places),
         op_grid("diff_ops", pair.ops, places),
+        _module_grid(inner_modules(pair)),
         _rank_grid(comparison) if len(comparison.pairs) > 1 else None,
     ]
     return {grid.name: grid for grid in made if grid is not None and grid.rows}
@@ -72,6 +74,18 @@ def _finding_grid(findings: Sequence[FindingChange], places: Places) -> Grid:
         (_head("source"), [_place_field(line, places) for line in lines]),
     ]
     return _grid("diff_findings", columns, len(findings))
+
+
+def _module_grid(modules: Sequence[ModuleChange]) -> Grid:
+    rows = modules[:MOST_ROWS]
+    columns: list[Column] = [
+        (_head("diff_module"), [words(module_name(each)) for each in rows]),
+        (_head("calls", number=True), [_counts(each.calls) for each in rows]),
+        (_head("kernels", number=True), [_counts(each.kernels) for each in rows]),
+        *_pair("kernel_us", [each.kernel_us for each in rows]),
+        *_pair("host_us", [each.host_us for each in rows]),
+    ]
+    return _grid("diff_modules", columns, len(modules), [abs(each.kernel_us.change or 0.0) for each in rows])
 
 
 def _one_sided_grid(kernels: Sequence[OneSided], places: Places) -> Grid:
@@ -125,7 +139,7 @@ def class_table(pair: RankPair) -> list[Plotted]:
     names = [Text(en=each.name, zh=each.name) for each in pair.classes]
     rows = plot(names, [each.us for each in pair.classes])
     return [
-        Plotted(row, from_to(each.kernels.base, each.kernels.new), side_row(each.us, row.name))
+        Plotted(row, both_counts(each.kernels), side_row(each.us, row.name), ratio=ratio_told(each))
         for row, each in zip(rows, pair.classes, strict=True)
     ]
 
@@ -137,7 +151,7 @@ def phase_table(pair: RankPair) -> list[Plotted]:
     return [
         Plotted(
             row,
-            from_to(each.kernels.base, each.kernels.new),
+            both_counts(each.kernels),
             side_row(each.host_us, row.name),
             side_row(each.kernel_us, row.name),
         )
@@ -168,24 +182,30 @@ def _pair(key: str, changes: Sequence[Change]) -> tuple[Column, Column]:
 
 
 def _counts(change: Change) -> Field:
-    return Field(from_to(change.base, change.new), exact_text(change.new))
+    return Field(both_counts(change), exact_text(change.new))
 
 
 def _both(base: str | None, new: str | None) -> str:
-    return ARROW.join(dict.fromkeys(text for text in (base, new) if text))
+    return " → ".join(dict.fromkeys(text for text in (base, new) if text))
 
 
 def _op_field(op: OpChange) -> Field:
-    """The call; unfolded, the kernels that only one side launches for it."""
+    """The call, its module, shapes and types; unfolded, the kernels that only one side launches for it, and what
+    differs inside."""
     sides = (("−", op.only_base_kernels), ("+", op.only_new_kernels))
     lines = [
         f"{sign} {short_name(name)} x {format_count(count)}"
         for sign, kernels in sides
         for name, count in kernels.items()
     ]
-    return replace(
-        words(short_name(op.name)), frames="\n".join(lines), note=short_name(_both(op.base_shapes, op.new_shapes))
-    )
+    lines += [
+        f"{short_name(each.path or op.name)}: {both_counts(each.kernels)}, {both_us(each.kernel_us)}"
+        for each in op.inner
+    ]
+    about = [_both(op.base_module, op.new_module), _both(op.base_shapes, op.new_shapes)]
+    about += [_both(op.base_dtypes, op.new_dtypes)] if op.base_dtypes != op.new_dtypes else []
+    note = " · ".join(short_name(text) for text in about if text)
+    return replace(words(short_name(_both(op.base_name, op.name))), frames="\n".join(lines), note=note)
 
 
 def _status_field(status: str) -> Field:
@@ -193,8 +213,8 @@ def _status_field(status: str) -> Field:
 
 
 def _line_field(op: OpChange, places: Places) -> Field:
-    shown = [places.show(place) for place in (op.base_location, op.new_location) if place is not None]
-    return Field(ARROW.join(dict.fromkeys(shown)), line=True) if shown else Field(ABSENT)
+    base, new = (places.show(place) if place else None for place in (op.base_location, op.new_location))
+    return Field(_both(base, new), line=True) if base or new else Field(ABSENT)
 
 
 def _place_field(place: Location | None, places: Places) -> Field:

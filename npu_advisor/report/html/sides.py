@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
-from npu_advisor.base.units import format_bytes, format_count, format_us
+from npu_advisor.base.units import format_bytes, format_us
 from npu_advisor.comparison import Change
 from npu_advisor.report.comparison import Say, percent, signed
+from npu_advisor.report.comparison_work import both
 from npu_advisor.report.html.cells import ABSENT, Field, exact_text, scale, short_number
 from npu_advisor.views import Unit
 
-ARROW = " → "
 # Of a box of 1000; what is shorter would not be seen.
 _LEAST_BAR = 2.0
 
@@ -21,6 +21,14 @@ _LEAST_BAR = 2.0
 def told(write: Callable[[Say], str]) -> Text:
     """What ``write`` says in both languages."""
     return Text(en=write(lambda key, **fields: say(key, **fields).en), zh=write(lambda key, **f: say(key, **f).zh))
+
+
+def each_told(write: Callable[[Say], list[str]]) -> list[Text]:
+    """As :func:`told`, for several texts."""
+    pairs = zip(
+        write(lambda key, **fields: say(key, **fields).en), write(lambda key, **f: say(key, **f).zh), strict=True
+    )
+    return [Text(en=en, zh=zh) for en, zh in pairs]
 
 
 def minus(text: str) -> str:
@@ -123,12 +131,6 @@ def plot(names: Sequence[Text], changes: Sequence[Change]) -> list[PlotRow]:
     return rows
 
 
-def from_to(base: float | None, new: float | None) -> str:
-    """Two counts; one where they are the same."""
-    before, after = (format_count(round(count, 1)) if count is not None else ABSENT for count in (base, new))
-    return before if before == after else before + ARROW + after
-
-
 def pair_fields(changes: Sequence[Change], unit: Unit) -> tuple[str, list[tuple[Field, Field]]]:
     """A figure of many rows as two columns in one unit: base and new, and the change. Sorts by new, and by change."""
     largest = max((abs(each) for change in changes for each in (change.base, change.new) if each), default=0.0)
@@ -139,11 +141,10 @@ def pair_fields(changes: Sequence[Change], unit: Unit) -> tuple[str, list[tuple[
 
     fields = []
     for each in changes:
-        before, after = text(each.base), text(each.new)
-        both = Field(before if before == after else before + ARROW + after, exact_text(each.new))
+        sides = Field(both(each, text), exact_text(each.new))
         moved = each.change or 0.0
         sign = "+" if moved > 0 else "−" if moved < 0 else ""
         size = text(abs(moved))
         change = Field(size if size.startswith("<") else sign + size, exact_text(each.change), tone=tone_of(each))
-        fields.append((both, change))
+        fields.append((sides, change))
     return shown, fields
