@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from npu_advisor.cli.notices import error_text, remarks_text
 from npu_advisor.cli.output import note
 from npu_advisor.cli.progress import ProgressBar
 from npu_advisor.findings import ProfileFacts, Remark, Report, Tool
-from npu_advisor.readers.trace_parallel import begun_ahead
 from npu_advisor.report.damage import is_damaged
 from npu_advisor.rules.choice import chosen_rules
 
@@ -103,9 +101,7 @@ def _analyzed(request: Request, lang: Lang) -> Report:
 
         for path in request.paths:
             parse_raw(Path(path))
-    # With a cache there may be nothing to scan.
-    scan: AbstractContextManager[None] = begun_ahead(Path(request.paths[0])) if request.cache is None else nullcontext()
-    with ProgressBar(lang, request.quiet) as progress, scan:
+    with ProgressBar(lang, request.quiet) as progress:
         from npu_advisor.api import analyze
 
         return analyze(

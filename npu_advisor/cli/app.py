@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -86,36 +88,47 @@ def analyze(
     version: Annotated[bool, typer.Option("--version", is_eager=True, show_default=False)] = False,
 ) -> int:
     """Analyse profiles."""
-    from npu_advisor.cli.analyze import Request, run
-
     if version:
         from npu_advisor import __version__
 
         typer.echo(f"{PROGRAM} {__version__}")
         return 0
-    return run(
-        Request(
-            paths=tuple(paths or ()),
-            form=form,
-            outputs=tuple(output or ()),
-            lang=lang,
-            select=tuple(select or ()),
-            ignore=tuple(ignore or ()),
-            rules=tuple(rules or ()),
-            source_root=tuple(source_root or ()),
-            ranks=tuple(rank or ()),
-            steps=tuple(step or ()),
-            show_all=show_all,
-            fail_on=fail_on,
-            baseline=baseline,
-            budget=budget,
-            strict=strict,
-            parse=parse,
-            merge=merge,
-            cache=cache,
-            quiet=quiet,
+    with _begun_ahead(paths or (), wanted=cache is None and not parse):
+        from npu_advisor.cli.analyze import Request, run
+
+        return run(
+            Request(
+                paths=tuple(paths or ()),
+                form=form,
+                outputs=tuple(output or ()),
+                lang=lang,
+                select=tuple(select or ()),
+                ignore=tuple(ignore or ()),
+                rules=tuple(rules or ()),
+                source_root=tuple(source_root or ()),
+                ranks=tuple(rank or ()),
+                steps=tuple(step or ()),
+                show_all=show_all,
+                fail_on=fail_on,
+                baseline=baseline,
+                budget=budget,
+                strict=strict,
+                parse=parse,
+                merge=merge,
+                cache=cache,
+                quiet=quiet,
+            )
         )
-    )
+
+
+def _begun_ahead(paths: Sequence[str], *, wanted: bool) -> AbstractContextManager[None]:
+    """Have other processes scan the trace while this one still imports what it needs; with a cache there may be nothing
+    to scan, and what is still to be parsed is not there yet."""
+    if not paths or not wanted:
+        return nullcontext()
+    from npu_advisor.readers.trace_parallel import begun_ahead
+
+    return begun_ahead(Path(paths[0]))
 
 
 @commands.command("watch")

@@ -47,7 +47,7 @@ sys.exit(main(sys.argv[4:]))
 """
 PHASES = {
     "finding the profile": ("npu_advisor.session", "locate", 1),
-    "scanning with helpers": ("npu_advisor.readers.trace_spans", "scan", 2),
+    "scanning with helpers": ("npu_advisor.readers.trace", "_joined", 1),
     "reading a table": ("npu_advisor.readers.rank", "read_kernel_details", 1),
     "linking": ("npu_advisor.session", "link", 1),
     "loading the rules": ("npu_advisor.session", "load_rules", 1),
