@@ -18,6 +18,8 @@ from npu_advisor.base.whole import narrow
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.table import Table
 
+# How far up an end may be carried: real events are written with their ends a little off, at one or two levels.
+_ROUNDS = 8
 # Holds any row, in half the room of the int64 that tables give out.
 ROW = np.int32
 
@@ -78,20 +80,31 @@ class Nesting:
 
     def inherit(self, values: Ints) -> Ints:
         """``values`` (-1 missing) with gaps filled from the nearest ancestor that has one."""
-        out = values.copy()
-        for depth in range(1, int(self.depth.max(initial=0)) + 1):
-            rows = np.flatnonzero((self.depth == depth) & (out < 0))
-            out[rows] = out[self.parent[rows]]
+        out, above = values.copy(), self.parent.copy()
+        while len(rows := np.flatnonzero((out < 0) & (above >= 0))):
+            # Whoever was asked in vain has asked further up by now.
+            out[rows], above[rows] = out[above[rows]], above[above[rows]]
         return out
 
 
 class _Lane:
-    """The events of one lane in order, nested as if none crossed the end of another: ``parent`` and ``last`` are
-    positions in the lane, ``last`` that of the last event under each."""
+    """The events of one lane in order, nested as if none broke the rule: ``parent`` and ``last`` are positions in the
+    lane, ``last`` that of the last event under each."""
 
     def __init__(self, start: Ints, end: Ints) -> None:
         self.start, self.end = start, end
-        timed = end > start
+        # An event that outlasts the one it lies in holds that one open: whoever starts meanwhile lies in both.
+        self._until = end.copy()
+        for _ in range(_ROUNDS):
+            self._nest()
+            over = self._beyond() & ~self._breaking()
+            if not over.any():
+                break
+            np.maximum.at(self._until, self.parent[over], self._until[over])
+
+    def _nest(self) -> None:
+        start, end = self.start, self._until
+        timed = self.end > start
         # Open at a start are the events before it, less those that have ended; one that takes no time never is.
         ended = np.searchsorted(np.sort(end[timed], kind="stable"), start, side="right")
         untimed: Ints = np.cumsum(~timed) - ~timed
@@ -99,10 +112,20 @@ class _Lane:
         self.parent = _parents(self.depth)
         self.last: Ints = np.maximum(np.searchsorted(start, end, side="left") - 1, np.arange(len(start)))
 
-    def crossing(self) -> Mask:
-        """Which events end after the one they would lie in."""
-        beyond: Mask = (self.parent >= 0) & (self.end > self.end[self.parent])
+    def _beyond(self) -> Mask:
+        """Which events end after the one they lie in."""
+        beyond: Mask = (self.parent >= 0) & (self._until > self._until[self.parent])
         return beyond
+
+    def _breaking(self) -> Mask:
+        """Which events outlast the one they lie in, which does not cover half of them: there they do not lie."""
+        end = self.end[self.parent]
+        breaking: Mask = (end < self.end) & (2 * (end - self.start) < self.end - self.start)
+        return (self.parent >= 0) & breaking
+
+    def crossing(self) -> Mask:
+        """Which events are not where they are to be."""
+        return self._beyond() | self._breaking()
 
 
 def _parents(depth: Ints) -> Ints:
