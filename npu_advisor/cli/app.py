@@ -90,8 +90,10 @@ def analyze(
 
     if version:
         from npu_advisor import __version__
+        from npu_advisor.readers.trace_compiled import scanner
 
         typer.echo(f"{PROGRAM} {__version__}")
+        note(scanner().pick(_language(lang)) + "\n")
         return 0
     return run(
         Request(
