@@ -90,8 +90,10 @@ def analyze(
     """Analyse profiles."""
     if version:
         from npu_advisor import __version__
+        from npu_advisor.readers.trace_compiled import scanner
 
         typer.echo(f"{PROGRAM} {__version__}")
+        note(scanner().pick(_language(lang)) + "\n")
         return 0
     with _begun_ahead(paths or (), wanted=cache is None and not parse):
         from npu_advisor.cli.analyze import Request, run

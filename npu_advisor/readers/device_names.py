@@ -145,7 +145,11 @@ _WIDTHS = {
 HCCL_TYPES = dict(enumerate(_WIDTHS))
 
 
-def payload_bytes(count: Int, types: Iterable[str]) -> npt.NDArray[np.float64]:
+def element_bytes(types: Iterable[str]) -> npt.NDArray[np.float64]:
+    """Width of an element of each type, 0 where it is unknown."""
+    return np.array([_WIDTHS.get(name, 0) for name in types], dtype=np.float64)
+
+
+def payload_bytes(count: Int, width: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Size of the tensors that collectives work on: elements times their width; NaN where either is unknown."""
-    width = np.array([_WIDTHS.get(name, 0) for name in types], dtype=np.float64)
     return np.where((count > 0) & (width > 0), count * width, np.nan)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from npu_advisor.readers.columns import relabel
-from npu_advisor.readers.device_names import HCCL_TYPES, comm_type, payload_bytes
+from npu_advisor.readers.device_names import HCCL_TYPES, comm_type, element_bytes, payload_bytes
 from npu_advisor.readers.numbers import Int
 from npu_advisor.readers.sqlite_file import Database, known
 from npu_advisor.readers.sqlite_rows import Lanes, by_start, keep, of_device, rows_of, span
@@ -68,7 +68,9 @@ def read_collectives(db: Database, lanes: Lanes, task_ids: Int, device: int) -> 
         "start_ns": raw["start_ns"],
         "dur_ns": raw["dur_ns"],
         "connection": connection,
-        "payload_bytes": payload_bytes(raw["count"], [types.get(int(number), "") for number in raw["dataType"]]),
+        "payload_bytes": payload_bytes(
+            raw["count"], element_bytes(types.get(int(number), "") for number in raw["dataType"])
+        ),
         **lanes.of("HCCL", none, groups.astype(np.int64), "Group {} Communication"),
     }
     return Collectives(table, raw["opId"], connection, db.strings.of(raw["groupName"]), int(bad.sum()))

@@ -9,21 +9,35 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_advisor.readers.columns import Ids, Numbering, Pool, Rows, to_ns
-from npu_advisor.readers.device_names import payload_bytes
+from npu_advisor.readers.device_names import element_bytes, payload_bytes
 from npu_advisor.readers.numbers import Int
 from npu_advisor.readers.trace_batch import Batch, Decoded
 from npu_advisor.readers.trace_decode import Event
 
 FLOWS = ("async_task_queue", "async_npu", "fwdbwd", "HostToDevice")
 _FLOW_NAMES = {"enqueue_to_dequeue": "async_task_queue", "torch_to_npu": "async_npu", "fwdbwd": "fwdbwd"}
-_OLD_FLOWS = {"acl_to_npu": "HostToDevice"}
-_GPU = frozenset({"kernel", "cuda_runtime", "cuda_driver", "gpu_memcpy", "Kernel", "Runtime"})
+GPU = frozenset({"kernel", "cuda_runtime", "cuda_driver", "gpu_memcpy", "Kernel", "Runtime"})
 # msprof draws the iterations of a graph on a device lane; only whole ones matter, their parts are no tasks.
 _ITERATION = "Iteration Time"
 _PARTS_OF_ITERATION = ("FP_BP Time", "Iteration Refresh", "Reduce", "Data_aug Bound")
+# Kinds by category; nothing is kept of "".
+SLICE_KINDS = {
+    "cpu_op": "ops",
+    "user_annotation": "ops",
+    "python_function": "frames",
+    "enqueue": "queue",
+    "dequeue": "queue",
+    "GC": "gcs",
+    _ITERATION: "iterations",
+    **dict.fromkeys(_PARTS_OF_ITERATION, ""),
+}
+FLOW_KINDS = {**dict(zip(FLOWS, FLOWS, strict=True)), "acl_to_npu": "HostToDevice"}
+# Names that tell the queue's slices where they have no category.
+QUEUE = ("Enqueue", "Dequeue@")
+COUNTER = "AI Core Freq"
 _KINDS = ("ops", "frames", "queue", "apis", "hardware", "comm_tasks", "plain", "gcs", "iterations", "counters")
 # Which pool the codes of a column belong to, where needed by kind.
-_POOL_OF = {
+POOL_OF = {
     ("", "name"): "names",
     ("frames", "name"): "frame_names",
     ("ops", "stack"): "stacks",
@@ -35,7 +49,7 @@ _POOL_OF = {
     ("comm_tasks", "transport"): "links",
     ("comm_tasks", "link"): "links",
 }
-_POOLS = tuple(dict.fromkeys(_POOL_OF.values()))
+_POOLS = tuple(dict.fromkeys(POOL_OF.values()))
 _NO_SLICES = frozenset({"counters", *FLOWS})
 
 
@@ -168,7 +182,7 @@ class EventSorter:
             if kind in FLOWS and columns:
                 columns["id"], columns["id_high"] = self._ids.of(part.flow_ids[kind])[columns["id"]].T
             for name, values in columns.items():
-                pool = _POOL_OF.get((kind, name)) or _POOL_OF.get(("", name))
+                pool = POOL_OF.get((kind, name)) or POOL_OF.get(("", name))
                 if name == "track":
                     columns[name] = lanes[values]
                 elif pool is not None:
@@ -183,18 +197,8 @@ class EventSorter:
     def add(self, events: list[Event]) -> None:
         """Take in one block."""
         bins: dict[str, list[Event]] = {kind: [] for kind in self.rows}
-        by_cat = {
-            "cpu_op": bins["ops"].append,
-            "user_annotation": bins["ops"].append,
-            "python_function": bins["frames"].append,
-            "enqueue": bins["queue"].append,
-            "dequeue": bins["queue"].append,
-            "GC": bins["gcs"].append,
-            _ITERATION: bins["iterations"].append,
-            **dict.fromkeys(_PARTS_OF_ITERATION, _leave),
-        }
-        flows = {category: bins[category].append for category in FLOWS}
-        flows.update({old: bins[new].append for old, new in _OLD_FLOWS.items()})
+        by_cat = {cat: bins[kind].append if kind else _leave for cat, kind in SLICE_KINDS.items()}
+        flows = {cat: bins[kind].append for cat, kind in FLOW_KINDS.items()}
         uncategorised, unnamed_flow = self._uncategorised(bins), _unnamed_flow(bins)
         for event in events:
             phase = event.ph
@@ -204,7 +208,7 @@ class EventSorter:
                 flows.get(event.cat, unnamed_flow)(event)  # type: ignore[arg-type]
             elif phase == "M":
                 self.tracks.name(event, event.args.name if event.args else None)
-            elif phase == "C" and event.name == "AI Core Freq":
+            elif phase == "C" and event.name == COUNTER:
                 bins["counters"].append(event)
         for kind, chosen in bins.items():
             if chosen:
@@ -217,7 +221,7 @@ class EventSorter:
 
         def sort(event: Event) -> None:
             args = event.args
-            if event.cat in _GPU:
+            if event.cat in GPU:
                 self.gpu += 1
             elif args is None:
                 plain(event)
@@ -227,7 +231,7 @@ class EventSorter:
                 apis(event)
             elif args.comm_task is not None or args.src_rank is not None:
                 comm_tasks(event)
-            elif args.correlation is not None and event.name.startswith(("Enqueue", "Dequeue@")):
+            elif args.correlation is not None and event.name.startswith(QUEUE):
                 queue(event)
             else:
                 plain(event)
@@ -310,7 +314,7 @@ class EventSorter:
         rows.extend(
             **self._named(events),
             connection=events.ids("connection"),
-            payload=payload_bytes(events.ids("count"), np.array([*types.texts, ""], dtype=object)[codes]),
+            payload=payload_bytes(events.ids("count"), element_bytes([*types.texts, ""])[codes]),
         )
 
     def _gcs(self, rows: Rows, events: Batch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +12,9 @@ from typing import NamedTuple
 from npu_advisor.readers.trace_decode import ASCEND, Recovery, decode
 from npu_advisor.readers.trace_events import EventSorter, Sorted
 from npu_advisor.readers.trace_seams import BLOCK, PADDING, Block, Span, Stretch, last_seam
+
+# Importing numba and loading what it compiled, in two processes, takes as long as decoding this.
+LARGE = 256 << 20
 
 
 class Part(NamedTuple):
@@ -38,7 +42,9 @@ def part_of(task: Span | Stretch) -> Part:
     if isinstance(task, Span):
         return scan(*task)
     block = task.block
-    return _scanned(block.data, 0, len(block.data), block.offset, last=block.last, complete=task.complete)
+    # How large the whole is shows only as it is unzipped.
+    size = block.offset + len(block.data)
+    return _scanned(block.data, 0, len(block.data), block.offset, size, last=block.last, complete=task.complete)
 
 
 def scan(path: Path, begin: int, end: int, size: int) -> Part:
@@ -53,16 +59,31 @@ def scan(path: Path, begin: int, end: int, size: int) -> Part:
     if end == size:
         complete = data[high - 1 : high] == b"]"
         high -= complete
-    return _scanned(data, low, high, begin, last=end == size, complete=complete)
+    return _scanned(data, low, high, begin, size, last=end == size, complete=complete)
 
 
-def _scanned(data: bytes, low: int, high: int, offset: int, *, last: bool, complete: bool) -> Part:
-    """The events of ``data`` between two bytes of it, which begins at ``offset``."""
+def _scanned(data: bytes, low: int, high: int, offset: int, size: int, *, last: bool, complete: bool) -> Part:
+    """The events of ``data`` between two bytes of it, which begins at ``offset`` of a trace of ``size`` bytes."""
     sorter, recovery = EventSorter(), Recovery()
-    with no_cyclic_gc():
-        for block in _blocks(data, low, high, offset, last=last):
-            sorter.add(decode(block, complete, recovery, ASCEND))
+    if found := _compiled(data, low, high) if compiled_wanted(size) else None:
+        sorter, recovery.events = found
+    else:
+        with no_cyclic_gc():
+            for block in _blocks(data, low, high, offset, last=last):
+                sorter.add(decode(block, complete, recovery, ASCEND))
     return Part(sorter.sorted(), recovery, complete)
+
+
+def compiled_wanted(size: int) -> bool:
+    """Whether a trace of at least ``size`` bytes is for compiled code: NPU_ADVISOR_SCANNER (compiled, python), else its size."""
+    asked = os.environ.get("NPU_ADVISOR_SCANNER", "")
+    return asked == "compiled" or (asked != "python" and size >= LARGE)
+
+
+def _compiled(data: bytes, low: int, high: int) -> tuple[EventSorter, int] | None:
+    from npu_advisor.readers.trace_compiled import sort
+
+    return sort(data, low, high)
 
 
 def _blocks(data: bytes, low: int, high: int, offset: int, *, last: bool) -> Iterator[Block]:

@@ -250,4 +250,9 @@ READERS: dict[str, tuple[str, str]] = {
         "请给出 *_ascend_pt 目录、其 ASCEND_PROFILER_OUTPUT、trace_view.json、数据库、kernel_details.csv，"
         "或它们的上级目录",
     ),
+    "scanner.compiled": ("large traces: compiled scanner ({compiler})", "大 trace：编译扫描器（{compiler}）"),
+    "scanner.standard": (
+        "large traces: standard scanner (npu-advisor[fast] has a compiled one)",
+        "大 trace：标准扫描器（npu-advisor[fast] 提供编译扫描器）",
+    ),
 }

@@ -313,7 +313,10 @@ REPORTS: dict[str, tuple[str, str]] = {
         "先用 torch_npu 解析未解析的 profile（会写入其目录）。",
     ),
     "help.option.quiet": ("No progress and no warnings on stderr.", "标准错误不输出进度和警告。"),
-    "help.option.version": ("Print the version.", "输出版本号。"),
+    "help.option.version": (
+        "Print the version, and how large traces are scanned.",
+        "输出版本号及大 trace 的扫描方式。",
+    ),
     "help.option.rule": ("The rule's id.", "规则 id。"),
     "help.option.help": ("Show this text.", "显示本说明。"),
 }
