@@ -76,7 +76,7 @@ def relabel(values: pd.Categorical[Any], labels: Iterable[str]) -> pd.Categorica
 
 
 class Ids:
-    """Ids of any kind as two int64 each: numbers and their texts by value, others by a number that none of those has."""
+    """Ids of any kind as two int64 each: numbers and their texts by value, others by one that no number has."""
 
     def __init__(self) -> None:
         self._others = Numbering()

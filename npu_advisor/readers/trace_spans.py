@@ -75,7 +75,7 @@ def _scanned(data: bytes, low: int, high: int, offset: int, size: int, *, last: 
 
 
 def compiled_wanted(size: int) -> bool:
-    """Whether a trace of at least ``size`` bytes is for compiled code: NPU_ADVISOR_SCANNER (compiled, python), else its size."""
+    """Whether compiled code scans a trace of at least ``size`` bytes: as NPU_ADVISOR_SCANNER says, else if that is much."""
     asked = os.environ.get("NPU_ADVISOR_SCANNER", "")
     return asked == "compiled" or (asked != "python" and size >= LARGE)
 
