@@ -42,6 +42,9 @@ from synthetic import HARDER, Settings, generate
 from synthetic.simulation import simulate
 
 from npu_advisor import Finding, analyze
+from npu_advisor.compare.verify import INSIDE, accuracy, against
+from npu_advisor.compare.verify import SMALLEST as SMALL
+from npu_advisor.comparison import Accuracy, Verified
 
 RULES = {
     "dispatch": ("dispatch-dequeue-gap",),
@@ -55,12 +58,9 @@ RULES = {
     "slow_rank": ("cluster-slow-rank",),
     "unoverlapped_comm": ("comm-not-overlapped",),
 }
-# Savings below this share of the step are judged by their error as a share of the step.
 # The harder profiles have pauses of the garbage collector. They are no plant, so no run without them tells what they
 # cost, and the joint figure must do without them too.
 NOT_PLANTED = ["dispatch-gc"]
-SMALL = 0.01
-INSIDE = 0.005
 APART = 0.10
 
 
@@ -136,6 +136,17 @@ def pairs_of(name: str, settings: Settings, truth: dict[str, Any], findings: lis
         Pair(label, plant, truth["step_us"], found["saving_us_per_step"], *_told(findings, plant))
         for plant, found in truth["plants"].items()
     ]
+
+
+def summary(pairs: list[Pair]) -> Accuracy:
+    """The figures of what was told, summed up as ``npu-advisor verify`` sums up its ledger."""
+    return accuracy([_entry(pair) for pair in pairs if pair.us is not None])
+
+
+def _entry(pair: Pair) -> Verified:
+    figures = against(pair.us or 0.0, (pair.low_us, pair.high_us), pair.truth_us, pair.step_us)
+    told = {"rule_id": RULES[pair.plant][0], "location": None, "step_us": pair.step_us, "basis": pair.basis}
+    return Verified(time="", base=pair.twin, new=f"without {pair.plant}", fingerprint="", how="step", **told, **figures)
 
 
 def _told(findings: list[Finding], plant: str) -> tuple[float | None, float, float, str]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
@@ -45,6 +46,21 @@ def verify(base: Analysed, new: Analysed) -> Verification:
         summary=accuracy(verified),
         diagnostics=comparison.diagnostics,
     )
+
+
+def against(predicted_us: float, bounds: tuple[float, float], realised_us: float, step_us: float) -> dict[str, Any]:
+    """The figures of an entry: a prediction and its range against what came, by name."""
+    low, high = bounds
+    slack = INSIDE * step_us
+    return {
+        "predicted_us": predicted_us,
+        "low_us": low,
+        "high_us": high,
+        "realised_us": realised_us,
+        "error": (predicted_us - realised_us) / realised_us if realised_us else None,
+        "inside": low - slack <= realised_us <= high + slack,
+        "counts": realised_us >= SMALLEST * step_us,
+    }
 
 
 def accuracy(verified: Sequence[Verified]) -> Accuracy:
@@ -94,8 +110,6 @@ def _verified(finding: Finding, done: Sequence[Finding], pair: RankPair, base: s
     alone = len(done) == 1
     step_us = pair.step.base or 0.0
     realised = -(pair.step.change or 0.0) if alone else _at_line(finding.location, pair.attribution.causes)
-    error = (saving.us_per_step - realised) / realised if realised else None
-    slack = INSIDE * step_us
     place = finding.location
     return Verified(
         time=datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -105,15 +119,9 @@ def _verified(finding: Finding, done: Sequence[Finding], pair: RankPair, base: s
         rule_id=finding.rule_id,
         location=f"{place.path}:{place.line}" if place else None,
         step_us=step_us,
-        predicted_us=saving.us_per_step,
-        low_us=saving.low_us_per_step,
-        high_us=saving.high_us_per_step,
         basis=saving.basis.value,
-        realised_us=realised,
         how="step" if alone else "line",
-        error=error,
-        inside=saving.low_us_per_step - slack <= realised <= saving.high_us_per_step + slack,
-        counts=realised >= SMALLEST * step_us,
+        **against(saving.us_per_step, (saving.low_us_per_step, saving.high_us_per_step), realised, step_us),
     )
 
 

@@ -15,9 +15,12 @@ from npu_advisor.model.table import Table
 Op = tuple[str, str, int]
 
 
-def _profile(ops: Sequence[Op], ranges: Sequence[tuple[str, int, int]] = ()) -> Profile:
-    """One step with ``ops`` (name, shapes, line of main.py; 0 none) one after the other, 10 us each, and ranges
-    (name, first op, last op) around some of them."""
+Range = tuple[str, int, int]
+
+
+def _profile(ops: Sequence[Op], ranges: Sequence[Range] = (), modules: Sequence[Range] = ()) -> Profile:
+    """One step with ``ops`` (name, shapes, line of main.py; 0 none) one after the other, 10 us each, and ranges and
+    modules (name, first op, last op) around some of them, outer ones first."""
     clock = count(1_000_000, 10_000)
     starts = [next(clock) for _ in ops]
     end = next(clock)
@@ -33,7 +36,14 @@ def _profile(ops: Sequence[Op], ranges: Sequence[tuple[str, int, int]] = ()) -> 
         "track": [0] * len(rows),
     }
     tracks = Table.build("tracks", {"process": ["Python"], "thread": ["main"], "pid": [1], "tid": [1]})
-    return finish(Profile(ProfileInfo("made", rank=0), {"ops": Table.build("ops", columns), "tracks": tracks}))
+    frames = {
+        "name": [f"nn.Module: {name}" for name, _, _ in modules],
+        "start_ns": [starts[low] - 1_000 + number for number, (_, low, _) in enumerate(modules)],
+        "dur_ns": [starts[high] - starts[low] + 9_900 - 2 * number for number, (_, low, high) in enumerate(modules)],
+        "track": [0] * len(modules),
+    }
+    tables = {"ops": Table.build("ops", columns), "tracks": tracks, "frames": Table.build("frames", frames)}
+    return finish(Profile(ProfileInfo("made", rank=0), tables))
 
 
 def _matched(base: Sequence[Op], new: Sequence[Op]) -> list[tuple[str, str | None, str | None, str | None, str | None]]:
@@ -93,6 +103,51 @@ def test_not_by_name_only() -> None:
 def test_a_call_that_changed_places_is_the_same_call() -> None:
     found = _matched([*LAYER, ("aten::item", "1", 9)], [("aten::item", "1", 9), *LAYER])
     assert all(each[1] is not None and each[2] is not None for each in found)
+
+
+# ---- down the module tree -------------------------------------------------------------------------------------
+
+SAME: Op = ("aten::linear", "8,16;16,16", 3)
+
+
+def _partners(base: Profile, new: Profile) -> list[int | None]:
+    """For each call of base, in order: which call of new is in the same place of the tree (None: no one)."""
+    one, other = Recording(base, [0]), Recording(new, [0])
+    matching = Matching([one], [other])
+    first, second = one.calls.in_step(0, 0).tolist(), other.calls.in_step(0, 0).tolist()
+    pairs = dict(matching._pairs(one, 0, other, 0))
+    return [second.index(pairs[call]) if call in pairs else None for call in first]
+
+
+def test_a_module_taken_out_takes_its_own_calls_along() -> None:
+    """Three equal calls, of which those of the first module go: by their order alone the last one would be missing."""
+    base = _profile([SAME] * 3, modules=[("Block_0", 0, 2), ("Embedding_0", 0, 0), ("Mlp_0", 1, 2)])
+    new = _profile([SAME] * 2, modules=[("Block_0", 0, 1), ("Mlp_0", 0, 1)])
+    assert _partners(base, new) == [None, 0, 1]
+    assert _partners(_profile([SAME] * 3), _profile([SAME] * 2)) == [0, 1, None]
+
+
+def test_a_layer_put_in_between_renumbers_the_others_and_moves_none() -> None:
+    other: Op = ("aten::linear", "8,16;32,16", 4)
+    base = _profile([SAME, other, other, SAME], modules=[("Net_0", 0, 3), ("Layer_0", 0, 1), ("Layer_1", 2, 3)])
+    inserted = [("Net_0", 0, 5), ("Layer_0", 0, 1), ("Layer_1", 2, 3), ("Layer_2", 4, 5)]
+    new = _profile([SAME, other, other, other, other, SAME], modules=inserted)
+    assert _partners(base, new) == [0, 1, 4, 5]
+
+
+def test_a_wrapper_around_the_model_is_looked_through() -> None:
+    inner = [("Net_0", 0, 2), ("Block_0", 0, 1)]
+    wrapped = [("DistributedDataParallel_0", 0, 2), ("Trainer_0", 0, 2), *inner]
+    found = Recording(_profile(LAYER, modules=wrapped), [0])
+    modules = [found.calls.kinds[kind].module for kind in found.calls.kind]
+    assert modules == ["Trainer/Net/Block", "Trainer/Net/Block", "Trainer/Net"]
+    assert _partners(_profile(LAYER, modules=inner), _profile(LAYER, modules=wrapped)) == [0, 1, 2]
+
+
+def test_other_classes_of_modules_do_not_stand_between_equal_calls() -> None:
+    one = _profile(LAYER * 2, modules=[("Bert_0", 0, 5), ("Layer_0", 0, 2), ("Layer_1", 3, 5)])
+    other = _profile(LAYER * 2, modules=[("Vit_0", 0, 5), ("Embedding_0", 0, 0), ("Encoder_0", 1, 5)])
+    assert _partners(one, other) == [0, 1, 2, 3, 4, 5]
 
 
 def test_ranges_are_looked_through() -> None:

@@ -83,3 +83,58 @@ def test_sides_that_know_little_still_add_up(name: str) -> None:
     assert told.basis == ("critical_path" if name == "npu-trace-only-2024" else "ledger")
     assert sum(cause.us for cause in told.causes) + told.remainder_us == pytest.approx(told.change_us, abs=1e-3)
     assert sum(part.new or 0.0 for part in pair.ledger) == pytest.approx(pair.step.new)
+
+
+def test_the_warm_iteration_of_the_gpu_is_the_one_that_is_matched() -> None:
+    """Its first convolution took 10.8 s on the host, the same one of the second iteration 8.8 ms."""
+    found = _compared("gpu-alexnet-a100", "npu-alexnet-text-l1").main
+    first = next(each for each in found.ops if each.new_shapes == "32,3,224,224;64,3,11,11;64")
+    assert first.host_us.base == 8825.0 and (first.kernels.base, first.kernels.new) == (3, 4)
+    assert (found.base_chip, found.new_chip) == ("A100-PG509-200", "Ascend910B2")
+
+
+def test_what_launches_inside_a_matched_call_is_told_where_it_differs() -> None:
+    found = _compared("gpu-alexnet-a100", "npu-alexnet-text-l1").main
+    linear = next(each for each in found.ops if each.new_shapes == "32,9216;4096,9216;4096")
+    assert [(each.path, each.kernels.base, each.kernels.new) for each in linear.inner] == [("aten::addmm", 2, 1)]
+    relu = next(each for each in found.ops if each.new_shapes == "32,64,55,55" and each.name == "aten::relu_")
+    assert [each.path for each in relu.inner] == ["aten::clamp_min_", ""]
+
+
+def test_modules_have_the_calls_of_their_inner_modules_and_of_their_backward() -> None:
+    found = {each.new: each for each in _compared("npu-alexnet-text-l1", "npu-alexnet-db-l1").main.modules}
+    net, conv = found["AlexNet"], found["AlexNet/Sequential/Conv2d"]
+    assert net.base == "AlexNet" and conv.base == conv.new
+    # Five convolutions forward, five backward: 20 and 50 kernels (11 + 11 + 11 + 11 + 6).
+    assert (conv.calls.base, conv.calls.new, conv.kernels.base, conv.kernels.new) == (10, 10, 70, 70)
+    inner = [each for path, each in found.items() if path and path.startswith("AlexNet/") and path.count("/") == 1]
+    assert sum(each.kernels.new or 0 for each in inner) == net.kernels.new
+
+
+def test_models_of_other_classes_are_aligned_and_their_modules_paired() -> None:
+    found = _compared("gpu-bert-small-h100", "gpu-vit-h100").main
+    pairs = {(each.base or "").rpartition("/")[2]: (each.new or "").rpartition("/")[2] for each in found.modules}
+    assert pairs["BertLayer"] == "ViTLayer" and pairs["BertSdpaSelfAttention"] == "ViTSdpaSelfAttention"
+
+
+def test_waits_that_only_one_side_can_tell_are_no_change() -> None:
+    """Level0 does not record the sub-tasks of collectives, so what waits and what transfers is one there."""
+    found = _compared("npu-alexnet-text-l0", "npu-alexnet-text-l1")
+    for pair in found.pairs:
+        causes = pair.attribution.causes
+        assert "other_rank" not in {cause.kind for cause in causes}
+        assert "waiting_us" not in [each.key for each in pair.extra]
+        reducer = next(each for each in causes if each.base_location and each.base_location.line == 365)
+        both = next(each for each in reducer.work if each.key == "communication_us")
+        whole = next(each for each in pair.extra if each.key == "comm_us")
+        assert (both.base, both.new) == (pytest.approx(whole.base), pytest.approx(whole.new))
+    told = {each.name: (each.base, each.new) for each in found.settings}
+    assert told["level"] == ("Level0", "Level1")
+
+
+def test_waits_that_both_sides_tell_are_told_apart() -> None:
+    pair = _compared("npu-alexnet-text-l1", "npu-alexnet-db-l1").main
+    waits = next(each for each in pair.extra if each.key == "waiting_us")
+    assert waits.base is not None and waits.new is not None and 90_000 < waits.new < waits.base
+    (cause,) = pair.attribution.causes
+    assert (cause.kind, cause.rank, cause.knock_on_us) == ("other_rank", 5, 0.0)

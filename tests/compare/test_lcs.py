@@ -33,6 +33,12 @@ def test_it_is_common_rising_and_longest(a: list[int], b: list[int], kept_cells:
     assert len(pairs.a) == _length(a, b)
 
 
+def test_of_two_runs_of_a_loop_the_later_one_is_taken() -> None:
+    loop, once = np.array([1, 2, 3, 1, 2, 3], dtype=np.int64), np.array([7, 1, 2, 3, 8], dtype=np.int64)
+    assert lcs.common(loop, once).a.tolist() == [3, 4, 5]
+    assert lcs.common(once, loop).b.tolist() == [3, 4, 5]
+
+
 def test_one_element_put_in_shifts_the_rest() -> None:
     a = np.array([1, 2, 3, 1, 2, 3], dtype=np.int64)
     pairs = lcs.common(a, np.insert(a, 3, 9))
