@@ -148,13 +148,13 @@ def noise(count: int, seed: int) -> None:
         )
 
 
-def ledger(count: int, seed: int) -> tuple[Accuracy, Accuracy]:
+def ledger(count: int, seed: int, **extra: Any) -> tuple[Accuracy, Accuracy]:
     """The record of ``verify`` over twins, and the same predictions against the truth files."""
     pairs: list[Pair] = []
     found: Verification | None = None
     with tempfile.TemporaryDirectory() as folder:
         book = Path(folder) / "ledger.jsonl"
-        for number, (label, settings, plant) in enumerate(twins(seed, count)):
+        for number, (label, settings, plant) in enumerate(twins(seed, count, **extra)):
             truth, base, new = pair_of_folders(settings, plant, Path(folder) / str(number))
             found = recorded(verify(base, new), book)
             every = pairs_of(label, settings, truth, analyze(base).findings)
@@ -178,9 +178,9 @@ def main() -> None:
         if options.only in (None, name):
             run(options.twins, options.seed)
     if options.only in (None, "verify"):
-        record, replayed = ledger(options.twins, options.seed)
+        record, truth = ledger(options.twins, options.seed)
         print(f"--- verify, {options.twins} twins")
-        for title, figures in (("ledger of verify", record), ("against the truth", replayed)):
+        for title, figures in (("ledger of verify", record), ("against the truth", truth)):
             print(f"{title:20} {json.dumps(figures.model_dump())}")
 
 

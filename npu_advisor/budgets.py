@@ -24,9 +24,10 @@ from typing import Any, Literal
 
 from npu_advisor.base.errors import ConfigError
 from npu_advisor.base.messages import say
-from npu_advisor.base.terms import Severity, Text
+from npu_advisor.base.terms import IDLE_OWNERS, Severity, Text
 from npu_advisor.base.units import parse_quantity
 from npu_advisor.findings import BudgetResult, RankFacts, Report, Step
+from npu_advisor.rules.source import nearest
 
 Level = Literal["error", "warning"]
 Unit = Literal["us", "share", "bytes", ""]
@@ -68,6 +69,8 @@ _OF_RANKS: dict[str, tuple[Unit, Callable[[RankFacts], int | None]]] = {
 }
 # Metrics with a name after the dot: idle owner, kernel type, severity.
 _FAMILIES: dict[str, Unit] = {"idle_owner_us": "us", "kernel_share": "share", "findings": ""}
+# The names that some of them may have.
+_MEMBERS = {"idle_owner_us": IDLE_OWNERS, "findings": tuple(severity.value for severity in Severity)}
 METRICS = (*_OF_STEPS, *_OF_RANKS, *_FAMILIES)
 
 
@@ -81,18 +84,14 @@ def parse_budgets(table: object, origin: str) -> list[Budget]:
             if not isinstance(value, Mapping):
                 raise _wrong(origin, name, say("budget.needs_name", name=name))
             for member, limits in value.items():
-                if name == "findings" and member not in [severity.value for severity in Severity]:
-                    raise _wrong(origin, f"{name}.{member}", say("budget.unknown_metric"))
+                if name in _MEMBERS and member not in _MEMBERS[name]:
+                    raise _unknown(origin, f"{name}.{member}", [f"{name}.{each}" for each in _MEMBERS[name]])
                 found += _limits(f"{name}.{member}", _FAMILIES[name], limits, origin)
         elif name in _OF_STEPS or name in _OF_RANKS:
             unit = _OF_STEPS[name][0] if name in _OF_STEPS else _OF_RANKS[name][0]
             found += _limits(name, unit, value, origin)
         else:
-            raise ConfigError(
-                say("budget.at", path=origin, name=name, problem=say("budget.unknown_metric").en),
-                None,
-                say("budget.metrics", metrics=", ".join(METRICS)),
-            )
+            raise _unknown(origin, name, METRICS)
     return found
 
 
@@ -117,9 +116,9 @@ def _is_for(pattern: str, report: Report) -> bool:
     return any(fnmatch(path, pattern) for path in (report.profile.path, *(info.path for info in report.profile.ranks)))
 
 
-def _wrong(origin: str, name: str, problem: Text) -> ConfigError:
+def _wrong(origin: str, name: str, problem: Text, hint: Text | None = None) -> ConfigError:
     en, zh = (say("budget.at", path=origin, name=name, problem=problem.pick(lang)).pick(lang) for lang in ("en", "zh"))
-    return ConfigError(Text(en=en, zh=zh))
+    return ConfigError(Text(en=en, zh=zh), None, hint)
 
 
 def _limits(metric: str, unit: Unit, value: object, origin: str) -> list[Budget]:
@@ -128,46 +127,66 @@ def _limits(metric: str, unit: Unit, value: object, origin: str) -> list[Budget]
 
 
 def _limit(metric: str, unit: Unit, entry: object, origin: str) -> Budget:
-    if not isinstance(entry, Mapping) or not entry.keys() & {"max", "max_regression"}:
+    if not isinstance(entry, Mapping):
         raise _wrong(origin, metric, say("budget.no_limit"))
     for key in entry:
         if key not in _KEYS:
-            raise _wrong(origin, metric, say("budget.unknown_key", name=key, keys=", ".join(_KEYS)))
+            hint = nearest(str(key), _KEYS)
+            raise _wrong(origin, metric, say("budget.unknown_key", name=key, hint=hint, keys=", ".join(_KEYS)))
+    if not entry.keys() & {"max", "max_regression"}:
+        raise _wrong(origin, metric, say("budget.no_limit"))
     level = entry.get("level", "error")
     if level not in _LEVELS:
         raise _wrong(origin, metric, say("budget.bad_level", value=level))
     if not isinstance(entry.get("profile", ""), str):
-        raise _wrong(origin, metric, say("budget.not_quantity", value=entry["profile"]))
+        raise _misfit(origin, metric, "profile", entry["profile"])
+    if "step" in entry and metric not in _OF_STEPS and not metric.startswith("idle_owner_us."):
+        raise _wrong(origin, metric, say("budget.no_step"))
     regression = entry.get("max_regression")
     relative = isinstance(regression, str) and regression.strip().endswith("%") and unit != "share"
     return Budget(
         metric=metric,
         unit=unit,
-        most=_quantity(entry.get("max"), unit, metric, origin),
-        most_regression=_quantity(regression, "share" if relative else unit, metric, origin),
+        most=_quantity(entry, "max", unit, metric, origin),
+        most_regression=_quantity(entry, "max_regression", "share" if relative else unit, metric, origin),
         relative=relative,
         level=level,
         profile=entry.get("profile"),
-        rank=_whole(entry.get("rank"), metric, origin),
-        step=_whole(entry.get("step"), metric, origin),
+        rank=_whole(entry, "rank", metric, origin),
+        step=_whole(entry, "step", metric, origin),
     )
 
 
-def _quantity(value: Any, unit: str, metric: str, origin: str) -> float | None:
+def _quantity(entry: Mapping[str, Any], key: str, unit: str, metric: str, origin: str) -> float | None:
+    value = entry.get(key)
     if value is None:
         return None
     try:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise ValueError
-        return parse_quantity(str(value), unit)
+        found = parse_quantity(str(value), unit)
     except ValueError:
-        raise _wrong(origin, metric, say("budget.not_quantity", value=value)) from None
+        raise _misfit(origin, metric, key, value) from None
+    if unit == "share" and found > 1 and not (isinstance(value, str) and value.strip().endswith("%")):
+        raise _wrong(origin, metric, say("budget.no_share", limit=key, value=value))
+    return found
 
 
-def _whole(value: Any, metric: str, origin: str) -> int | None:
+def _whole(entry: Mapping[str, Any], key: str, metric: str, origin: str) -> int | None:
+    value = entry.get(key)
     if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-        raise _wrong(origin, metric, say("budget.not_quantity", value=value))
+        raise _misfit(origin, metric, key, value)
     return value
+
+
+def _misfit(origin: str, metric: str, key: str, value: object) -> ConfigError:
+    return _wrong(origin, metric, say("budget.not_quantity", limit=key, value=value))
+
+
+def _unknown(origin: str, name: str, known: Sequence[str]) -> ConfigError:
+    """The error for a metric that is none, with the one that it looks like and all that there are."""
+    problem = say("budget.unknown_metric", hint=nearest(name, known))
+    return _wrong(origin, name, problem, say("budget.metrics", metrics=", ".join(known)))
 
 
 def _results(budget: Budget, rank: int, report: Report, baseline: Report | None) -> list[BudgetResult]:

@@ -95,14 +95,18 @@ def test_only_errors_fail() -> None:
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ({"stp_us": {"max": 1}}, "budget stp_us: no such metric"),
+        ({"stp_us": {"max": 1}}, "budget stp_us: no such metric; did you mean 'step_us'?"),
         ({"step_us": 5}, "budget step_us: must be a table with max or max_regression"),
         ({"step_us": {"level": "error"}}, "budget step_us: must be a table with max"),
-        ({"step_us": {"max": "3 apples"}}, "budget step_us: '3 apples' does not fit here"),
-        ({"step_us": {"max": True}}, "budget step_us: True does not fit here"),
-        ({"step_us": {"max": 1, "rnk": 0}}, "budget step_us: unknown key rnk; known: max"),
+        ({"step_us": {"max": "3 apples"}}, "budget step_us: max = '3 apples' does not fit here"),
+        ({"step_us": {"max": True}}, "budget step_us: max = True does not fit here"),
+        ({"step_us": {"max": 1, "rnk": 0}}, "budget step_us: unknown key rnk; did you mean 'rank'?; known: max"),
         ({"step_us": {"max": 1, "level": "fatal"}}, "budget step_us: level must be error or warning, not 'fatal'"),
-        ({"step_us": {"max": 1, "rank": "0"}}, "budget step_us: '0' does not fit here"),
+        ({"step_us": {"max": 1, "rank": "0"}}, "budget step_us: rank = '0' does not fit here"),
+        ({"step_us": {"mx": 1}}, "budget step_us: unknown key mx"),
+        ({"idle_owner_us": {"snyc": {"max": 1}}}, "budget idle_owner_us.snyc: no such metric"),
+        ({"idle_share": {"max": 20}}, 'budget idle_share: max = 20 is more than the whole: write percents as "20 %"'),
+        ({"peak_allocated_bytes": {"max": 1, "step": 3}}, "budget peak_allocated_bytes: a step has no such figure"),
         ({"findings": {"grave": {"max": 1}}}, "budget findings.grave: no such metric"),
         ({"kernel_share": 5}, "budget kernel_share: must be followed by a name"),
         (["step_us"], "budget budget: must be a table"),
@@ -144,6 +148,9 @@ def test_a_file_takes_its_place(project: Path, capsys: pytest.CaptureFixture[str
         (project / "other.toml").write_text(text, encoding="utf-8")
         code, out, _ = _main(capsys, "--budget", "other.toml")
         assert code == 0 and "kept" in out
+    (project / "empty.toml").write_text("", encoding="utf-8")
+    code, _, err = _main(capsys, "--budget", "empty.toml")
+    assert code == 2 and "empty.toml holds no budget" in err
     code, _, err = _main(capsys, "--budget", "none.toml")
     assert code == 2 and "cannot read the budget file none.toml" in err
     (project / "other.toml").write_text("step_us = {", encoding="utf-8")

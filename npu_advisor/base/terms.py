@@ -8,6 +8,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 # What a stretch of a critical path can be.
+# In order of precedence; every ns of idle time has exactly one.
+IDLE_OWNERS = ("gc", "alloc", "compile", "sync", "data", "dispatch", "other")
+
 PathPart = Literal[
     "host",
     "input",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from npu_advisor.base.errors import ConfigError
+from npu_advisor.base.messages import say
 from npu_advisor.budgets import Budget, parse_budgets
 from npu_advisor.rules.settings import find_settings, read_budget_table
 
@@ -14,4 +16,7 @@ def chosen_budgets(path: str | None) -> list[Budget]:
     if path is None:
         project = find_settings(Path.cwd())
         return parse_budgets(project.budget, str(project.path))
-    return parse_budgets(read_budget_table(Path(path)), path)
+    found = parse_budgets(read_budget_table(Path(path)), path)
+    if not found:
+        raise ConfigError(say("budget.empty", path=path))
+    return found

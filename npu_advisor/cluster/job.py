@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from npu_advisor.base.intervals import Floats, Ints
+from npu_advisor.base.terms import IDLE_OWNERS
 from npu_advisor.cluster.matching import Matched, clock_offsets, matched, numbered
 from npu_advisor.cluster.model import JobModel
 from npu_advisor.model.profile import Profile, ProfileInfo
-from npu_advisor.model.schema import IDLE_OWNERS
 from npu_advisor.model.table import Table
 
 Meta = Mapping[str, Any]

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from npu_advisor.compare.noise import judged
+from npu_advisor.compare.noise import SCALE, judged
 from npu_advisor.compare.tally import UNPLACED, WAITING, Tally, samples
 from npu_advisor.compare.uniform import Uniform, everywhere
 from npu_advisor.comparison import Change
@@ -33,6 +33,9 @@ WORK = (
 )
 # A change of a place's own time below this share of the step moves nothing that anybody would notice.
 _LEAST = 0.0005
+# Where many places are tested some differ by chance: a difference counts when it is more than so many spreads, or when
+# its p-value stands up to the number of tests (Bonferroni).
+_SPREADS = 2.0
 
 
 class Side(NamedTuple):
@@ -77,7 +80,8 @@ def attribute(base: Side, new: Side, beside: Collection[int]) -> Explained:
     there is the same edit."""
     moved, work = _moved(base.holding, new.holding), _work(base, new)
     spread = [_of_everything(each, moved, work, base.step_us) for each in everywhere(base.work, new.work)]
-    alone = [_at_place(at, moved, work) for at, changes in work.items() if _is_cause(changes, base.step_us)]
+    tests = _tests(work)
+    alone = [_at_place(at, moved, work) for at, changes in work.items() if _is_cause(changes, base.step_us, tests)]
     causes = [*spread, *(cause for cause in alone if cause.place != UNPLACED)]
     shares = _shares(causes)
     waited = abs(sum(moved.get(WAITING, {}).values())) >= _LEAST * base.step_us
@@ -120,7 +124,7 @@ def _of_everything(spread: Uniform, moved: _Moved, work: _Work, step_us: float) 
     parts: dict[str, float] = {}
     for at, changes in work.items():
         (mine, rest) = _parted(changes, spread)
-        if mine is None or _is_cause(rest, step_us):
+        if mine is None or _is_cause(rest, step_us, _tests(work)):
             continue
         work[at] = rest
         share = _limited(sum(moved.get(at, {}).values()), mine.change or 0.0)
@@ -172,12 +176,16 @@ def _work(base: Side, new: Side) -> _Work:
     return found
 
 
-def _is_cause(work: Sequence[Change], step_us: float) -> bool:
-    return any(_is_real(each, step_us) for each in work)
+def _tests(work: _Work) -> int:
+    return sum(each.judgement is not None and each.judgement.p_value is not None for at in work.values() for each in at)
 
 
-def _is_real(change: Change, step_us: float) -> bool:
-    """Whether a place's work differs by more than noise, and by an amount that can matter."""
+def _is_cause(work: Sequence[Change], step_us: float, tests: int) -> bool:
+    return any(_is_real(each, step_us, tests) for each in work)
+
+
+def _is_real(change: Change, step_us: float, tests: int) -> bool:
+    """Whether a place's work differs by more than noise, one of ``tests`` places, and by an amount that can matter."""
     if change.key.endswith("_us"):
         if abs(change.change or 0.0) < _LEAST * step_us:
             return False
@@ -186,4 +194,8 @@ def _is_real(change: Change, step_us: float) -> bool:
     judgement = change.judgement
     if judgement is None or judgement.verdict == "within_noise":
         return False
-    return judgement.verdict == "beyond_noise" or (judgement.verdict == "untested" and judgement.test == "none")
+    if judgement.verdict == "untested":
+        return judgement.test == "none"
+    spread = SCALE * max(judgement.base.mad, judgement.new.mad)
+    certain = judgement.p_value is None or judgement.p_value * tests < judgement.alpha
+    return judgement.verdict == "beyond_noise" and (certain or abs(judgement.shift) > _SPREADS * spread)

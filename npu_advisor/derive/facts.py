@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.intervals import union
+from npu_advisor.base.terms import IDLE_OWNERS
 from npu_advisor.derive.experts import expert_facts
 from npu_advisor.derive.work import work_of
 from npu_advisor.model.profile import Profile, ProfileInfo
-from npu_advisor.model.schema import IDLE_OWNERS
 from npu_advisor.model.table import Table
 
 # PTA+GE is the running sum of both allocators; without GE there is only PTA.

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_advisor.base.intervals import Floats, Ints, Mask, Spans, covered, union
+from npu_advisor.base.terms import IDLE_OWNERS
 from npu_advisor.derive.comm import LOCAL, POINT_TO_POINT
 from npu_advisor.derive.world import rank_groups
 from npu_advisor.model.profile import Profile
-from npu_advisor.model.schema import IDLE_OWNERS
 from npu_advisor.model.table import Table
 
 TOP_LINES = 20

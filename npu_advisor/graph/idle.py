@@ -23,11 +23,11 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, Mask, Spans, cut, intersect, latest_open, subtract, union
+from npu_advisor.base.terms import IDLE_OWNERS as OWNERS
 from npu_advisor.graph.clock import device_late
 from npu_advisor.graph.named import starting
 from npu_advisor.graph.steps import idle_spans
 from npu_advisor.model.profile import Profile
-from npu_advisor.model.schema import IDLE_OWNERS as OWNERS
 from npu_advisor.model.table import Table
 
 ALLOC_CALLS = ("aclMallocMemInner", "aclrtMalloc", "aclrtFree", "cudaMalloc", "cudaFree")

@@ -20,6 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from npu_advisor.base.terms import IDLE_OWNERS
+
 Kind = Literal["int", "float", "text", "bool", "key"]
 
 # Profiler switches, as a user types them.
@@ -146,9 +148,6 @@ PIPE_METRICS = (
     ),
     Column("cube_utilization", "float", "cube utilisation", "percent", needs=PIPE),
 )
-
-# In order of precedence; every ns of idle time has exactly one.
-IDLE_OWNERS = ("gc", "alloc", "compile", "sync", "data", "dispatch", "other")
 
 TABLES: tuple[TableSpec, ...] = (
     TableSpec(
