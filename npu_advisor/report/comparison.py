@@ -178,7 +178,7 @@ def _add_cause(page: Page, cause: Cause, places: Places) -> None:
     figures = ("0" if hidden else signed(cause.us)) + pad(share, 11, right=True)
     where = shorten(place_of(page.say, cause, places), page.width - 4, page.ellipsis)
     page.add((f"   {where}", "cyan"), right=(figures, "" if hidden else _tone(cause.us)))
-    notes = [work_told(page.say, change) for change in cause.work]
+    notes = work_told(page.say, cause)
     if notes and felt(cause) != "here":
         notes.append(page.say(f"ui.compare.{felt(cause)}", us=signed(cause.knock_on_us)))
     for line in wrap(page.say("ui.compare.comma").join(notes), page.width - 8):
@@ -198,8 +198,14 @@ def place_of(say: Say, cause: Cause, places: Places) -> str:
     return " → ".join(dict.fromkeys(shown)) or cause.name or "-"
 
 
-def work_told(say: Say, change: Change) -> str:
-    """How one kind of work changed."""
+def work_told(say: Say, cause: Cause) -> list[str]:
+    """How each kind of work of a cause changed; waits for other ranks also where that is within noise."""
+    told = [_from_to(say, change) for change in cause.work]
+    verdicts = [change.judgement.verdict for change in cause.work if change.judgement]
+    return [*told, say("ui.compare.noise_mark")] if "within_noise" in verdicts and cause.kind == "other_rank" else told
+
+
+def _from_to(say: Say, change: Change) -> str:
     form = format_us if change.key.endswith("_us") else format_count
     what = say(f"ui.compare.work.{change.key}")
     return say("ui.compare.from_to", what=what, base=form(change.base), new=form(change.new))

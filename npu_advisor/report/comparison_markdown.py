@@ -8,6 +8,16 @@ from npu_advisor.base.units import format_bytes, format_count, format_pct, forma
 from npu_advisor.comparison import Cause, Change, Comparison, FindingChange, OneSided, RankPair
 from npu_advisor.report.cards import Places
 from npu_advisor.report.comparison import locations, notes, only_lines, place_of, signed, verdict, work_told
+from npu_advisor.report.comparison_work import (
+    both_counts,
+    both_us,
+    call_name,
+    inner_modules,
+    matched_calls,
+    module_name,
+    ratio_told,
+    reasons,
+)
 from npu_advisor.report.markdown import escape, grid
 from npu_advisor.report.options import Options
 from npu_advisor.report.text import inert, one_line
@@ -29,6 +39,9 @@ def render_markdown(comparison: Comparison, options: Options) -> str:
         parts += [f"### {words('ui.compare.findings')}", _findings(news[:most], places, words)]
     parts.append(_folded(words("ui.compare.ledger"), _ledger(pair, words)))
     if comparison.base_device != comparison.new_device:
+        parts.append(_folded(words("ui.compare.calls"), _calls(pair, words, most)))
+        if pair.modules:
+            parts.append(_folded(words("ui.compare.modules"), _modules(pair, words, most)))
         parts.append(_folded(words("ui.compare.classes"), _classes(pair, words)))
     if pair.one_sided:
         parts += [
@@ -71,7 +84,7 @@ def _causes(pair: RankPair, places: Places, words: _Words, most: int | None) -> 
 
 
 def _cause(cause: Cause, places: Places, words: _Words) -> list[str]:
-    work = words("ui.compare.comma").join(work_told(words, change) for change in cause.work)
+    work = words("ui.compare.comma").join(work_told(words, cause))
     return [_code(place_of(words, cause, places)), escape(work), signed(cause.us), format_pct(cause.share_of_change)]
 
 
@@ -100,23 +113,32 @@ def _figures(change: Change, words: _Words) -> list[str]:
     return [label, form(change.base), form(change.new), signed(change.change, form) + share]
 
 
-def _classes(pair: RankPair, words: _Words) -> str:
-    head = [
-        words("md.compare.class"),
-        words("md.compare.launches"),
-        words("md.compare.time"),
-        words("ui.compare.change"),
-    ]
+def _calls(pair: RankPair, words: _Words, most: int | None) -> str:
+    head = ["", *(words(f"ui.compare.column.{key}") for key in ("kernels", "kernel_us", "host_us"))]
     rows = [
-        [
-            each.name,
-            f"{format_count(each.kernels.base)} → {format_count(each.kernels.new)}",
-            f"{format_us(each.us.base)} → {format_us(each.us.new)}",
-            signed(each.us.change),
-        ]
-        for each in pair.classes
+        [_code(call_name(each)), both_counts(each.kernels), both_us(each.kernel_us), both_us(each.host_us)]
+        for each in matched_calls(pair)[:most]
     ]
     return grid(head, rows)
+
+
+def _modules(pair: RankPair, words: _Words, most: int | None) -> str:
+    head = ["", *(words(f"ui.compare.column.{key}") for key in ("calls", "kernels", "kernel_us"))]
+    rows = [
+        [_code(module_name(each)), both_counts(each.calls), both_counts(each.kernels), both_us(each.kernel_us)]
+        for each in inner_modules(pair)[:most]
+    ]
+    return grid(head, rows)
+
+
+def _classes(pair: RankPair, words: _Words) -> str:
+    head = [words(f"md.compare.{name}") for name in ("class", "launches", "time")] + [words("ui.compare.change")]
+    rows = [[each.name, both_counts(each.kernels), both_us(each.us), signed(each.us.change)] for each in pair.classes]
+    if any(ratios := [ratio_told(each) for each in pair.classes]):
+        head.append(words("ui.compare.column.ratio"))
+        rows = [[*row, ratio] for row, ratio in zip(rows, ratios, strict=True)]
+    told = [words("ui.compare.no_ratio", reason=reason) for reason in reasons(pair, words.lang)]
+    return "\n\n".join([grid(head, rows), *map(escape, told)])
 
 
 def _only(kernels: list[OneSided], places: Places, words: _Words) -> str:

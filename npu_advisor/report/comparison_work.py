@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
+from npu_advisor.base.lang import Lang
 from npu_advisor.base.units import format_count, format_us
 from npu_advisor.comparison import Change, ClassChange, ModuleChange, OpChange, RankPair
 from npu_advisor.report.page import Page
-from npu_advisor.report.text import pad, shorten
+from npu_advisor.report.text import pad, shorten, wrap
 from npu_advisor.report.theme import MUTED, STRONG
 
 _SHOWN = 12
@@ -83,38 +84,51 @@ def _add_calls(page: Page, ops: Sequence[OpChange]) -> None:
     columns = [_Column("kernels", 11, both_counts), _Column("kernel_us", 22, both_us)]
     if page.width >= _WIDE:
         columns.append(_Column("host_us", 22, both_us))
-    rows = [(f"{op.name}  {_shapes(op)}", op) for op in ops]
+    rows = [(call_name(op), op) for op in ops]
     _add_table(page, "calls", rows, columns)
 
 
-def _shapes(op: OpChange) -> str:
+def call_name(op: OpChange) -> str:
+    """A call by name and shapes, both where they differ."""
     shown = [op.base_shapes, op.new_shapes] if op.status == "reshaped" else [op.new_shapes or op.base_shapes]
-    return " → ".join(shapes for shapes in shown if shapes)
+    names = " → ".join(dict.fromkeys(name for name in (op.base_name, op.name) if name))
+    return f"{names}  {' → '.join(shapes for shapes in shown if shapes)}".rstrip()
+
+
+def module_name(module: ModuleChange) -> str:
+    """The path of a module, both where they differ."""
+    return " → ".join(dict.fromkeys(path for path in (module.base, module.new) if path))
 
 
 def _add_modules(page: Page, modules: Sequence[ModuleChange]) -> None:
     counts = [_Column(key, 13, both_counts) for key in ("calls", "kernels")]
-    rows = [(" → ".join(dict.fromkeys(path for path in (each.base, each.new) if path)), each) for each in modules]
+    rows = [(module_name(each), each) for each in modules]
     _add_table(page, "modules", rows, [*counts, _Column("kernel_us", 22, both_us)])
 
 
 def _add_classes(page: Page, pair: RankPair) -> None:
     columns = [_Column("kernels", 16, both_counts), _Column("us", 24, both_us)]
-    _add_table(page, "classes", [(each.name, each) for each in pair.classes], columns, _vs_peak(pair))
-    for reason in reasons(pair, page):
-        page.add((f"   {page.say('ui.compare.no_ratio', reason=reason)}", MUTED))
+    ratios = [ratio_told(each) for each in pair.classes]
+    rows = [(each.name, each) for each in pair.classes]
+    _add_table(page, "classes", rows, columns, ratios if any(ratios) else [])
+    for reason in reasons(pair, page.options.lang):
+        for line in wrap(page.say("ui.compare.no_ratio", reason=reason), page.width - 4):
+            page.add((f"   {line}", MUTED))
     page.blank()
 
 
-def _vs_peak(pair: RankPair) -> list[str]:
-    ratios = [each.normalised.ratio if each.normalised else None for each in pair.classes]
-    return ["" if ratio is None else f"{ratio:.2f}" for ratio in ratios] if any(ratios) else []
+def ratio_told(each: ClassChange) -> str:
+    """Time against what the devices can do, new over base; nothing where that is unknown."""
+    return f"{each.normalised.ratio:.2f}" if each.normalised and each.normalised.ratio is not None else ""
 
 
-def reasons(pair: RankPair, page: Page) -> list[str]:
-    """Why classes have no ratio to what the devices can do, each reason once."""
-    told = [each.normalised.reason for each in pair.classes if each.normalised and each.normalised.reason]
-    return list(dict.fromkeys(page.mark(reason.pick(page.options.lang)) for reason in told))
+def reasons(pair: RankPair, lang: Lang) -> list[str]:
+    """Why classes have no ratio to what the devices can do, each reason once with the classes it is for."""
+    found: dict[str, list[str]] = {}
+    for each in pair.classes:
+        if each.normalised and each.normalised.reason:
+            found.setdefault(each.normalised.reason.pick(lang), []).append(each.name)
+    return [f"{', '.join(names)}: {reason}" for reason, names in found.items()]
 
 
 def _add_table(

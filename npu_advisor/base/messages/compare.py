@@ -87,7 +87,7 @@ COMPARE: dict[str, tuple[str, str]] = {
     "ui.compare.part.peak_allocated_bytes": ("memory peak, allocated", "显存峰值（已分配）"),
     "ui.compare.part.peak_reserved_bytes": ("memory peak, reserved", "显存峰值（已预留）"),
     "ui.compare.part.host_us_per_call": ("host time per matched call", "每个匹配调用的主机耗时"),
-    "ui.compare.noise_mark": ("noise", "噪声"),
+    "ui.compare.noise_mark": ("within noise", "在噪声范围内"),
     "ui.compare.causes": ("What explains the change", "变化的原因"),
     "ui.compare.by.critical_path": (
         "by the critical path; adds up with the remainder",
@@ -138,7 +138,7 @@ COMPARE: dict[str, tuple[str, str]] = {
     "ui.compare.column.us": ("kernel time", "kernel 耗时"),
     "ui.compare.column.host_us": ("on the host", "主机耗时"),
     "ui.compare.column.ratio": ("vs peak", "对峰值"),
-    "ui.compare.no_ratio": ("No ratio to the peaks of both devices: {reason}.", "无法与两侧设备的峰值相比：{reason}。"),
+    "ui.compare.no_ratio": ("Not against the peaks of both devices: {reason}.", "未与两侧设备的峰值相比：{reason}。"),
     "ui.compare.only.base": ("Only in base", "仅基线有"),
     "ui.compare.only.new": ("Only in new", "仅新版有"),
     "ui.compare.only_note": ("kernels per step", "每步的 kernel"),
