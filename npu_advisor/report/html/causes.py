@@ -52,7 +52,7 @@ def _card(anchor: str, cause: Cause, pair: RankPair, places: Places) -> CauseCar
         change="0" if hidden else minus(signed(cause.us)),
         share="" if hidden or share is None else format_pct(share),
         tone="noise" if hidden else "worse" if cause.us > 0 else "better",
-        work=told(lambda words: words("ui.compare.comma").join(work_told(words, change) for change in cause.work)),
+        work=told(lambda words: words("ui.compare.comma").join(work_told(words, cause))),
         note=None if felt(cause) == "here" else say(f"html.diff.{felt(cause)}", us=minus(signed(cause.knock_on_us))),
         ops=op_grid(f"{anchor}-ops", cause.ops, places, alone=False) if cause.ops else None,
         matters=matters(cause, pair),
