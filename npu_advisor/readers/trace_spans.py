@@ -75,7 +75,7 @@ def _scanned(data: bytes, low: int, high: int, offset: int, size: int, *, last: 
 
 
 def compiled_wanted(size: int) -> bool:
-    """Whether compiled code scans a trace of ``size`` bytes or more: as NPU_ADVISOR_SCANNER says, else if it is large."""
+    """Whether compiled code scans a trace of ``size`` bytes or more: as NPU_ADVISOR_SCANNER says, else when large."""
     asked = os.environ.get("NPU_ADVISOR_SCANNER", "")
     return asked == "compiled" or (asked != "python" and size >= LARGE)
 

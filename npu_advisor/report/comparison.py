@@ -179,7 +179,7 @@ def _add_cause(page: Page, cause: Cause, places: Places) -> None:
     where = shorten(place_of(page.say, cause, places), page.width - 4, page.ellipsis)
     page.add((f"   {where}", "cyan"), right=(figures, "" if hidden else _tone(cause.us)))
     notes = work_told(page.say, cause)
-    if cause.work and felt(cause) != "here":
+    if notes and felt(cause) != "here":
         notes.append(page.say(f"ui.compare.{felt(cause)}", us=signed(cause.knock_on_us)))
     for line in wrap(page.say("ui.compare.comma").join(notes), page.width - 8):
         page.add((f"      {line}", ""))
