@@ -228,7 +228,7 @@ HTML: dict[str, tuple[str, str]] = {
     "col.aiv_mte2_ratio": ("AIV mte2", "AIV mte2"),
     "col.code": ("code", "代码"),
     "col.device_us": ("computing", "计算"),
-    "col.step_share": ("of the step", "占单步"),
+    "col.step_share": ("computing, of the step", "计算占单步"),
     "col.kernels": ("kernels", "kernel 数"),
     "col.source": ("line", "代码行"),
     "col.name": ("name", "名称"),
