@@ -134,7 +134,7 @@ def _check_tables(page: Any, report: Analysis) -> None:
         assert row == pytest.approx(figures, rel=1e-8, abs=1e-3)
     known = [cost.text for cost in report.lines]
     for cells, cost in zip(shown.get("lines", []), report.lines, strict=True):
-        figures = [cost.device_us_per_step, cost.share, cost.communication_us_per_step, cost.kernels]
+        figures = [cost.device_us_per_step, cost.communication_us_per_step, cost.share, cost.kernels]
         figures += [cost.rank] if len(report.profile.ranks) > 1 else []
         assert [*map(_number, cells[2 if any(known) else 1 :])] == pytest.approx(figures, rel=1e-8)
         assert cells[0] == f"{Path(cost.path).name}:{cost.line}"

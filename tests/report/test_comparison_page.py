@@ -42,6 +42,8 @@ def test_everything_of_the_comparison_is_on_the_page() -> None:
     exact = set(re.findall(r'data-v="?([^" >]+)', text))
     for change in (*pair.ledger, pair.step, *pair.extra, *(each.us for each in pair.classes)):
         assert {f"{change.base:.9g}", f"{change.new:.9g}", f"{change.change:.9g}"} <= exact, change.key
+    english = re.sub(r'<span lang="zh">[^<]*</span>', "", text)
+    assert "computing −12.0 ms" in re.sub("<[^>]+>", "", english), "parts of a cause"
     for told in ("model.py:41", "matmul", "Only in new", "fixed", "other shapes", "Every rank", "p = 0.0002"):
         assert told in text, told
 

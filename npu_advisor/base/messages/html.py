@@ -167,6 +167,7 @@ HTML: dict[str, tuple[str, str]] = {
     "html.diff.tone.worse": ("SLOWER", "变慢"),
     "html.diff.tone.better": ("FASTER", "变快"),
     "html.diff.tone.noise": ("HIDDEN", "被掩盖"),
+    "html.diff.parts": ("In the step itself, at this place:", "单步中此处的变化："),
     "html.diff.of_change": ("{share} of the change", "占变化的 {share}"),
     "html.diff.small": ("{n} more below 0.1 % of the step", "另有 {n} 项低于单步 0.1 %"),
     "html.diff.hidden": (
@@ -227,7 +228,7 @@ HTML: dict[str, tuple[str, str]] = {
     "col.aiv_mte2_ratio": ("AIV mte2", "AIV mte2"),
     "col.code": ("code", "代码"),
     "col.device_us": ("computing", "计算"),
-    "col.step_share": ("of the step", "占单步"),
+    "col.step_share": ("computing, of the step", "计算占单步"),
     "col.kernels": ("kernels", "kernel 数"),
     "col.source": ("line", "代码行"),
     "col.name": ("name", "名称"),

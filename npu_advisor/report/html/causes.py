@@ -32,6 +32,7 @@ class CauseCard:
     tone: str
     work: Text
     note: Text | None
+    parts: list[tuple[Text, str]]
     ops: Grid | None
     matters: bool
 
@@ -54,9 +55,19 @@ def _card(anchor: str, cause: Cause, pair: RankPair, places: Places) -> CauseCar
         tone="noise" if hidden else "worse" if cause.us > 0 else "better",
         work=told(lambda words: words("ui.compare.comma").join(work_told(words, cause))),
         note=None if felt(cause) == "here" else say(f"html.diff.{felt(cause)}", us=minus(signed(cause.knock_on_us))),
+        parts=_parts(cause, pair.attribution.basis),
         ops=op_grid(f"{anchor}-ops", cause.ops, places, alone=False) if cause.ops else None,
         matters=matters(cause, pair),
     )
+
+
+def _parts(cause: Cause, basis: str) -> list[tuple[Text, str]]:
+    """What the step has more or less of because of a cause, the largest first."""
+    key = "ui.path" if basis == "critical_path" else "ui.compare.part"
+    worth = {part: us for part, us in cause.parts.items() if abs(us) >= TINY_US}
+    return [
+        (say(f"{key}.{part}"), minus(signed(us))) for part, us in sorted(worth.items(), key=lambda each: -abs(each[1]))
+    ]
 
 
 @dataclass(frozen=True)

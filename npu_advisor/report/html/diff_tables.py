@@ -29,6 +29,7 @@ from npu_advisor.report.html.sides import PlotRow, SideRow, pair_fields, plot, s
 from npu_advisor.views import Unit, ViewColumn
 
 MOST_ROWS = 400
+_SHOWN_MODULES = 2
 _TONES = {"fixed": "better", "better": "better", "new": "worse", "worse": "worse", "gone": "better", "added": "worse"}
 
 
@@ -85,7 +86,12 @@ def _module_grid(modules: Sequence[ModuleChange]) -> Grid:
         *_pair("kernel_us", [each.kernel_us for each in rows]),
         *_pair("host_us", [each.host_us for each in rows]),
     ]
-    return _grid("diff_modules", columns, len(modules), [abs(each.kernel_us.change or 0.0) for each in rows])
+    return _grid(
+        "diff_modules",
+        columns,
+        len(modules),
+        [max(each.kernel_us.base or 0.0, each.kernel_us.new or 0.0) for each in rows],
+    )
 
 
 def _one_sided_grid(kernels: Sequence[OneSided], places: Places) -> Grid:
@@ -189,6 +195,12 @@ def _both(base: str | None, new: str | None) -> str:
     return " → ".join(dict.fromkeys(text for text in (base, new) if text))
 
 
+def _inmost(module: str | None) -> str | None:
+    """The end of a module's path: the table of modules has all of it."""
+    parts = module.split("/") if module else []
+    return module if len(parts) <= _SHOWN_MODULES else "…/" + "/".join(parts[-_SHOWN_MODULES:])
+
+
 def _op_field(op: OpChange) -> Field:
     """The call, its module, shapes and types; unfolded, the kernels that only one side launches for it, and what
     differs inside."""
@@ -202,7 +214,7 @@ def _op_field(op: OpChange) -> Field:
         f"{short_name(each.path or op.name)}: {both_counts(each.kernels)}, {both_us(each.kernel_us)}"
         for each in op.inner
     ]
-    about = [_both(op.base_module, op.new_module), _both(op.base_shapes, op.new_shapes)]
+    about = [_both(_inmost(op.base_module), _inmost(op.new_module)), _both(op.base_shapes, op.new_shapes)]
     about += [_both(op.base_dtypes, op.new_dtypes)] if op.base_dtypes != op.new_dtypes else []
     note = " · ".join(short_name(text) for text in about if text)
     return replace(words(short_name(_both(op.base_name, op.name))), frames="\n".join(lines), note=note)

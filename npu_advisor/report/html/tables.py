@@ -49,8 +49,8 @@ def _lines(report: Report) -> Grid:
             f"{cost.path}({cost.line}): {cost.function}",
             cost.text.strip() if cost.text else None,
             cost.device_us_per_step,
-            cost.share,
             cost.communication_us_per_step,
+            cost.share,
             cost.kernels,
             *([cost.rank] if many else []),
         ]
@@ -61,8 +61,8 @@ def _lines(report: Report) -> Grid:
         ViewColumn("source", "line"),
         ViewColumn("code", "text"),
         ViewColumn("device_us", "us"),
-        ViewColumn("step_share", "share"),
         ViewColumn("communication_us", "us"),
+        ViewColumn("step_share", "share"),
         ViewColumn("kernels", "count"),
         *([ViewColumn("rank", "id")] if many else []),
     ]
