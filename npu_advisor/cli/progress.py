@@ -14,7 +14,7 @@ from npu_advisor.base.lang import Lang
 from npu_advisor.base.messages import say
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress
 
 _PATIENCE_SECONDS = 1.0
 
@@ -23,39 +23,29 @@ class ProgressBar:
     """Call it with (done, total); leaving the ``with`` block removes the bar."""
 
     def __init__(self, lang: Lang, quiet: bool) -> None:
-        self._reading, self._judging = say("ui.progress.read").pick(lang), say("ui.progress.judge").pick(lang)
+        self._lang = lang
         self._silent = quiet or not sys.stderr.isatty()
         self._since = monotonic()
         self._bar: Progress | None = None
-        self._task: TaskID | None = None
+        self._stage = ""
 
     def __call__(self, done: float, total: float) -> None:
         """Show how far the work is."""
         if self._silent or monotonic() - self._since < _PATIENCE_SECONDS:
             return
-        if self._bar is None or self._task is None:
-            self._bar, self._task = self._started()
+        bar = self._shown("ui.progress.read" if done < total else "ui.progress.judge", timed=done < total)
         if done < total:
-            self._bar.update(
-                self._task, description=self._reading, completed=done, total=total, share=f"{done / total:4.0%}"
-            )
-        else:
-            # A bar without a total only moves.
-            self._bar.reset(self._task, description=self._judging, total=None, share="")
+            bar.update(bar.task_ids[0], completed=done, total=total)
 
-    def _started(self) -> tuple[Progress, TaskID]:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    def _shown(self, stage: str, *, timed: bool) -> Progress:
+        if self._bar is None or stage != self._stage:
+            self._stop()
+            self._bar, self._stage = _started(say(stage).pick(self._lang), timed=timed), stage
+        return self._bar
 
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[share]}"),
-            TimeRemainingColumn(),
-        )
-        bar = Progress(*columns, console=Console(stderr=True), transient=True)
-        bar.start()
-        return bar, bar.add_task(self._reading, total=None, share="")
+    def _stop(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
 
     def __enter__(self) -> ProgressBar:
         return self
@@ -63,5 +53,24 @@ class ProgressBar:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        self._stop()
+
+
+def _started(label: str, *, timed: bool) -> Progress:
+    """A bar with the share that is done and the time that is left, or one that only moves and counts the seconds."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    counts = (TaskProgressColumn(), TimeRemainingColumn()) if timed else (TimeElapsedColumn(),)
+    columns = (TextColumn("{task.description}"), BarColumn(), *counts)
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    bar.add_task(label, total=None)
+    bar.start()
+    return bar
