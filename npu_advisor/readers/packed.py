@@ -8,8 +8,8 @@ from typing import IO
 
 from npu_advisor.base.messages import say
 from npu_advisor.readers.notes import UnreadableFileError
+from npu_advisor.readers.trace_seams import ZIPPED
 
-MAGIC = b"\x1f\x8b"
 # Traces shrink some 10 to 60 times; gzip ends at 1030. Beyond both limits a file is a bomb, not a recording.
 MAX_RATIO = 200
 SUSPICIOUS = 256 << 20
@@ -27,7 +27,7 @@ class Unpacked:
     def __init__(self, raw: IO[bytes], size: int) -> None:
         self.cut, self.damaged = False, False
         self._raw, self._size = raw, max(size, 1)
-        self.zipped = raw.read(2) == MAGIC
+        self.zipped = raw.read(2) == ZIPPED
         raw.seek(0)
         self._member = zlib.decompressobj(wbits=31)
         self._given, self._ended, self._inside = 0, False, False
@@ -66,7 +66,7 @@ class Unpacked:
             return b""
         rest, self._inside = self._member.unused_data, False
         self._member = zlib.decompressobj(wbits=31)
-        if rest[:2] != MAGIC[: len(rest[:2])]:
+        if rest[:2] != ZIPPED[: len(rest[:2])]:
             # Padding or other bytes behind the last member, which gzip itself ignores.
             self._ended = True
         return rest

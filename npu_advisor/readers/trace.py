@@ -1,37 +1,28 @@
 """trace_view.json (and any Chrome trace of an Ascend profile) to columns.
 
-One tolerant reader: blocks of bytes cut between events, decoded into typed structs with the cyclic collector off,
-turned into arrays block by block.  A bad escape, NaN, bytes that are not UTF-8 or a cut cost (at most) one event.
+One tolerant reader: stretches of bytes cut between events, decoded into typed structs with the cyclic collector off,
+turned into arrays block by block, and joined.  A bad escape, NaN, bytes that are not UTF-8 or a cut cost (at most) one
+event.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from npu_advisor.base.messages import say
 from npu_advisor.readers.notes import Notes, UnreadableFileError
 from npu_advisor.readers.trace_blocks import EventBlocks
-from npu_advisor.readers.trace_decode import ASCEND, Recovery, decode
+from npu_advisor.readers.trace_decode import Recovery
 from npu_advisor.readers.trace_events import EventSorter
-from npu_advisor.readers.trace_parallel import SpanScan
-from npu_advisor.readers.trace_spans import no_cyclic_gc
+from npu_advisor.readers.trace_parallel import TraceScan
+from npu_advisor.readers.trace_seams import Extent
 from npu_advisor.readers.trace_tables import Trace, TraceTables
 
-# Blocks that are sorted by themselves: what stands for the ids of flows would grow with the trace.
-_STRETCH = 8
 _LANES = ("Python", "CANN", "Ascend Hardware", "Overlap Analysis")
-
-
-class Extent(NamedTuple):
-    """Whether the array of events was closed, whether a gzip checksum failed, and the (unzipped) size in bytes."""
-
-    complete: bool
-    damaged: bool
-    size: int
 
 
 class KinetoTraceError(Exception):
@@ -74,33 +65,14 @@ def _piece(path: Path, sorter: EventSorter, notes: Notes) -> tuple[Path, Extent,
 
 
 def _read_piece(path: Path, sorter: EventSorter, progress: Callable[[int], None] | None) -> tuple[Extent, Recovery]:
-    scan = SpanScan.begin(path)
-    extent, recovery = _joined(scan, sorter, progress) if scan else _streamed(path, sorter, progress)
+    try:
+        with TraceScan.begin(path) as scan:
+            extent, recovery = scan.finish(sorter, progress)
+    except OSError as error:
+        raise UnreadableFileError(say("reason.unreadable", error=error.strerror or error)) from error
     if not recovery.events and not extent.complete:
         raise UnreadableFileError(say("reason.no_whole_event", size=extent.size))
     return extent, recovery
-
-
-def _streamed(path: Path, sorter: EventSorter, progress: Callable[[int], None] | None) -> tuple[Extent, Recovery]:
-    blocks, recovery = EventBlocks(path, progress), Recovery()
-    stretch = EventSorter()
-    with no_cyclic_gc():
-        for number, block in enumerate(blocks, 1):
-            stretch.add(decode(block, blocks.complete, recovery, ASCEND))
-            if number % _STRETCH == 0:
-                sorter.absorb(stretch.sorted())
-                stretch = EventSorter()
-    sorter.absorb(stretch.sorted())
-    return Extent(blocks.complete, blocks.damaged, blocks.size), recovery
-
-
-def _joined(scan: SpanScan, sorter: EventSorter, progress: Callable[[int], None] | None) -> tuple[Extent, Recovery]:
-    try:
-        with scan:
-            recovery, complete = scan.finish(sorter, progress)
-    except OSError as error:
-        raise UnreadableFileError(say("reason.unreadable", error=error.strerror or error)) from error
-    return Extent(complete, False, scan.size), recovery
 
 
 def report_recovery(

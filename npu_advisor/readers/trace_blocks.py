@@ -15,7 +15,7 @@ from typing import IO, Any, Literal
 from npu_advisor.base.messages import say
 from npu_advisor.readers.notes import UnreadableFileError
 from npu_advisor.readers.packed import Unpacked, head_of
-from npu_advisor.readers.trace_seams import BLOCK, LONGEST, MARK, PADDING, Block, last_seam
+from npu_advisor.readers.trace_seams import BLOCK, LONGEST, MARK, PADDING, Block, Extent, last_seam
 
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 # What only Kineto writes: keys of its root, categories of its slices, args that it gives every op.
@@ -31,13 +31,14 @@ class EventBlocks:
     """Iterate over the blocks of the trace at ``path``.
 
     After the iteration ``complete`` says whether the array was closed, ``size`` how many bytes there were, ``damaged``
-    whether a gzip checksum failed, and ``root`` what an object holds beside its events.  ``progress`` gets the number
-    of bytes of the file read so far.  Raises UnreadableFileError when this is no trace or unpacks without bound.
+    whether a gzip checksum failed, and ``root`` what an object holds beside its events.  ``position`` is the number of
+    bytes of the file read so far, which ``progress`` gets.  Raises UnreadableFileError when this is no trace or unpacks
+    without bound.
     """
 
     def __init__(self, path: Path, progress: Callable[[int], None] | None = None, block: int = BLOCK) -> None:
         self.path, self.progress, self.block = path, progress, block
-        self.complete, self.damaged, self.size = True, False, 0
+        self.complete, self.damaged, self.size, self.position = True, False, 0, 0
         self.root: dict[str, Any] = {}
         self._wrapped = False
 
@@ -60,18 +61,26 @@ class EventBlocks:
                 yield Block(buffer[: cut.start() + 1], offset)
                 offset += cut.end() - 1
                 buffer = buffer[cut.end() - 1 :]
-            if self.progress:
-                self.progress(raw.tell())
+            self._tell(raw)
             # An event longer than a block doubles the step, so that searching it again stays cheap.
             more, ended = self._read(stream, max(self.block, len(buffer) if not cut else 0))
             buffer += more
             if len(buffer) > LONGEST:
                 raise UnreadableFileError(say("reason.endless_event", mib=LONGEST >> 20))
         data = self._closed(buffer)
+        self._tell(raw)
         if data:
             yield Block(data, offset, last=True)
+
+    @property
+    def extent(self) -> Extent:
+        """How far the file goes."""
+        return Extent(self.complete, self.damaged, self.size)
+
+    def _tell(self, raw: IO[bytes]) -> None:
+        self.position = raw.tell()
         if self.progress:
-            self.progress(raw.tell())
+            self.progress(self.position)
 
     def _cut(self, buffer: bytes) -> re.Match[bytes] | None:
         """The last seam between events; what an object holds behind its events may have seams of its own."""

@@ -1,4 +1,4 @@
-"""Scan a large trace in as many processes as there are cores; alone where none can be had, with the same result.
+"""Scan a trace, a large one in as many processes as there are cores; alone where none can be had, with the same result.
 
 The helpers are plain child processes of the same Python: nothing of the caller's program is imported or run again in
 them, so it needs no guard, on any system. A helper that fails is done without.
@@ -12,17 +12,17 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 import npu_advisor
-from npu_advisor.readers.trace_seams import spans_of
-from npu_advisor.readers.trace_wire import receive
+from npu_advisor.readers.trace_seams import SPAN, Extent, Span, Stretch, is_zipped, spans_of
+from npu_advisor.readers.trace_wire import receive, send
 
 if TYPE_CHECKING:
+    from npu_advisor.readers.trace_blocks import EventBlocks
     from npu_advisor.readers.trace_decode import Recovery
     from npu_advisor.readers.trace_events import EventSorter
     from npu_advisor.readers.trace_spans import Part
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 TRACE = "trace_view.json"
 # Below this a helper starts for longer than it helps.
 LARGE = 24 << 20
+LARGE_ZIPPED = LARGE >> 4
 # More are not kept busy: the parts are joined in one process.
 MOST = 8
 _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from npu_advisor.readers.trace_helper import main; main()"
@@ -44,38 +45,37 @@ def processes() -> int:
     return min(cores, MOST)
 
 
-class SpanScan:
-    """The spans of a plain trace being scanned: the helpers start at once, ``finish`` joins in.
+class TraceScan:
+    """A trace being scanned: the helpers start at once, ``finish`` joins in.
 
     Leave it as a context manager: that ends the helpers, whatever happened.
     """
 
-    def __init__(self, path: Path, spans: list[tuple[int, int]], helpers: int) -> None:
-        self._path, self._spans = path, spans
-        self._todo = deque(range(len(spans)))
+    def __init__(self, tasks: _Spans | _Stretches, helpers: int) -> None:
+        self._source: _Spans | _Stretches = tasks
+        self._tasks: Iterator[tuple[int, Span | Stretch]] = enumerate(tasks)
+        self._lock, self._weight = threading.Lock(), 0
+        self._returned: list[tuple[int, Span | Stretch]] = []
         self._done: dict[int, Part] = {}
-        self._helpers = [_Helper(self) for _ in range(min(helpers, len(spans) - 1))]
+        self._helpers = [_Helper(self) for _ in range(helpers)]
 
     @classmethod
-    def begin(cls, path: Path) -> SpanScan | None:
-        """None when the file is small, zipped, no bare array, or cannot be read: then one stream reads it."""
+    def begin(cls, path: Path) -> TraceScan:
+        """Raises OSError."""
         if begun := _ahead.pop(_real(path), None):
             return begun
-        try:
-            if path.stat().st_size < LARGE:
-                return None
-            spans = spans_of(path)
-        except OSError:
-            return None
-        return cls(path, spans, processes() - 1) if len(spans) > 1 else None
+        size, helpers = path.stat().st_size, processes() - 1
+        spans = spans_of(path) if size >= LARGE else []
+        if len(spans) > 1:
+            return cls(_Spans(path, spans), min(helpers, len(spans) - 1))
+        large = size >= (LARGE_ZIPPED if is_zipped(path) else LARGE)
+        return cls(_Stretches(path), helpers if large else 0)
 
-    @property
-    def size(self) -> int:
-        """Bytes of the file when the scan began."""
-        return self._spans[-1][1]
+    def finish(self, sorter: EventSorter, progress: Callable[[int], None] | None) -> tuple[Extent, Recovery]:
+        """Let ``sorter`` take in all events; how far the file goes, and what was mended.
 
-    def finish(self, sorter: EventSorter, progress: Callable[[int], None] | None) -> tuple[Recovery, bool]:
-        """Let ``sorter`` take in all events; what was mended, and whether the array was closed. Raises OSError."""
+        Raises OSError, and UnreadableFileError for what is no trace.
+        """
         from npu_advisor.readers.trace_decode import Recovery
 
         joined = _Joined(sorter, Recovery())
@@ -85,51 +85,92 @@ class SpanScan:
         # What a helper that failed gave back.
         self._work(joined, progress)
         joined.take_in(self._done)
-        return joined.recovery, joined.complete
+        return self._source.extent(joined.complete), joined.recovery
 
     def _work(self, joined: _Joined, progress: Callable[[int], None] | None) -> None:
-        from npu_advisor.readers.trace_spans import scan
+        from npu_advisor.readers.trace_spans import part_of
 
-        while (number := self.next()) is not None:
-            begin, end = self._spans[number]
-            self.put(number, scan(self._path, begin, end, self.size))
+        while found := self.next():
+            number, task = found
+            self.put(number, part_of(task), task.weight)
             # At once: parts that wait take more room than what they are joined to.
             joined.take_in(self._done)
             if progress:
-                progress(self._bytes([*range(joined.parts), *self._done]))
+                progress(self._weight)
 
-    def _bytes(self, numbers: list[int]) -> int:
-        return sum(self._spans[number][1] - self._spans[number][0] for number in numbers)
+    def next(self) -> tuple[int, Span | Stretch] | None:
+        """The next stretch that nobody scans yet, and its number."""
+        with self._lock:
+            if self._returned:
+                return self._returned.pop()
+            return next(self._tasks, None)
 
-    def next(self) -> int | None:
-        """The next span that nobody scans yet."""
-        try:
-            return self._todo.popleft()
-        except IndexError:
-            return None
-
-    def put(self, number: int, part: Part) -> None:
-        """A span is done."""
+    def put(self, number: int, part: Part, weight: int) -> None:
+        """A stretch is done."""
         self._done[number] = part
+        with self._lock:
+            self._weight += weight
 
-    def give_back(self, number: int) -> None:
-        """A span that somebody else has to scan."""
-        self._todo.appendleft(number)
+    def give_back(self, number: int, task: Span | Stretch) -> None:
+        """A stretch that somebody else has to scan."""
+        with self._lock:
+            self._returned.append((number, task))
 
-    def request(self, number: int) -> bytes:
-        """The line that asks a helper for a span."""
-        begin, end = self._spans[number]
-        return b"%d %d %d %s\n" % (begin, end, self.size, os.fsencode(self._path.absolute()).hex().encode())
-
-    def __enter__(self) -> SpanScan:
+    def __enter__(self) -> TraceScan:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._todo.clear()
+        with self._lock:
+            self._tasks = enumerate(())
         for helper in self._helpers:
             helper.end()
+
+
+class _Spans:
+    """The stretches of a plain array, which each process reads itself."""
+
+    def __init__(self, path: Path, spans: list[tuple[int, int]]) -> None:
+        self._path, self._spans, self._size = path, spans, spans[-1][1]
+
+    def __iter__(self) -> Iterator[Span]:
+        for begin, end in self._spans:
+            yield Span(self._path.absolute(), begin, end, self._size)
+
+    def extent(self, complete: bool) -> Extent:
+        """How far the file goes; ``complete`` is what its last stretch says."""
+        return Extent(complete, False, self._size)
+
+
+class _Stretches:
+    """The stretches of any other trace, a zipped one say: this process reads, and sends them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._blocks: EventBlocks | None = None
+        self._error: Exception | None = None
+
+    def __iter__(self) -> Iterator[Stretch]:
+        from npu_advisor.readers.notes import UnreadableFileError
+        from npu_advisor.readers.trace_blocks import EventBlocks
+
+        blocks = self._blocks = EventBlocks(self._path, block=SPAN)
+        before = 0
+        try:
+            for block in blocks:
+                yield Stretch(block, blocks.complete, blocks.position - before)
+                before = blocks.position
+        except UnreadableFileError as error:
+            # A thread may be what finds it.
+            self._error = error
+
+    def extent(self, _complete: bool) -> Extent:
+        """How far the file goes. Raises UnreadableFileError when it is no trace."""
+        if self._error is not None:
+            raise self._error
+        assert self._blocks is not None
+        return self._blocks.extent
 
 
 class _Joined:
@@ -148,14 +189,14 @@ class _Joined:
             self.complete = self.complete and part.complete
 
 
-_ahead: dict[str, SpanScan] = {}
+_ahead: dict[str, TraceScan] = {}
 
 
 @contextlib.contextmanager
 def begun_ahead(path: Path) -> Iterator[None]:
     """Have the helpers scan the first large trace under ``path`` while this process still imports what it needs."""
     trace = _first_trace(path) if processes() > 1 else None
-    scan = SpanScan.begin(trace) if trace else None
+    scan = _begun(trace) if trace else None
     if trace is None or scan is None:
         yield
         return
@@ -165,6 +206,14 @@ def begun_ahead(path: Path) -> Iterator[None]:
             yield
         finally:
             _ahead.pop(_real(trace), None)
+
+
+def _begun(trace: Path) -> TraceScan | None:
+    try:
+        return TraceScan.begin(trace)
+    except OSError:
+        # Whoever reads it will say so.
+        return None
 
 
 def _real(path: Path) -> str:
@@ -185,29 +234,29 @@ def _first_trace(path: Path) -> Path | None:
 class _Helper(threading.Thread):
     """One child process and the thread that feeds it."""
 
-    def __init__(self, work: SpanScan) -> None:
+    def __init__(self, work: TraceScan) -> None:
         super().__init__(daemon=True)
         self._work, self._process = work, _started()
         self.start()
 
     def run(self) -> None:
-        while self._process is not None and (number := self._work.next()) is not None:
-            part = self._ask(self._process, number)
+        while self._process is not None and (found := self._work.next()):
+            number, task = found
+            part = self._ask(self._process, task)
             if part is None:
-                self._work.give_back(number)
+                self._work.give_back(number, task)
                 return
-            self._work.put(number, part)
+            self._work.put(number, part, task.weight)
 
-    def _ask(self, process: subprocess.Popen[bytes], number: int) -> Part | None:
+    def _ask(self, process: subprocess.Popen[bytes], task: Span | Stretch) -> Part | None:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(self._work.request(number))
-            process.stdin.flush()
+            send(task, process.stdin)
             part: Part = receive(process.stdout)
-            return part
         except (OSError, ValueError, pickle.UnpicklingError, EOFError):
             return None
+        return part
 
     def end(self) -> None:
         """Stop the child; what it was at is lost."""

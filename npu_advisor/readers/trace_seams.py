@@ -7,11 +7,12 @@ import re
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 # The keys an event may begin with: a bare "}, {" may also part the members of a list inside one event.
 SEAM = re.compile(rb'\}(\s*,\s*)\{(?=\s*"(?:name|ph|pid|tid|ts|dur|cat|id|args|bp)"\s*:)')
 PADDING = b"\0 \t\r\n"
+ZIPPED = b"\x1f\x8b"
 MARK = b"\xef\xbb\xbf"
 # Measured: larger blocks leave the processor's cache, smaller ones gain nothing.
 BLOCK = 1 << 20
@@ -28,6 +29,37 @@ class Block:
     data: bytes
     offset: int
     last: bool = False
+
+
+class Extent(NamedTuple):
+    """Whether the array of events was closed, whether a gzip checksum failed, and the (unzipped) size in bytes."""
+
+    complete: bool
+    damaged: bool
+    size: int
+
+
+class Span(NamedTuple):
+    """A stretch of whole events of a plain file of ``size`` bytes."""
+
+    path: Path
+    begin: int
+    end: int
+    size: int
+
+    @property
+    def weight(self) -> int:
+        """Bytes of the file."""
+        return self.end - self.begin
+
+
+class Stretch(NamedTuple):
+    """Whole events as text; ``complete`` is False when the file breaks off in it, ``weight`` bytes of it (maybe
+    zipped) are what this took."""
+
+    block: Block
+    complete: bool
+    weight: int
 
 
 def last_seam(buffer: bytes, start: int = 0, end: int | None = None) -> re.Match[bytes] | None:
@@ -57,6 +89,12 @@ def spans_of(path: Path, span: int = SPAN) -> list[tuple[int, int]]:
     cuts.append(size)
     spans = list(itertools.pairwise(cuts))
     return spans if all(end - begin <= LONGEST for begin, end in spans) else []
+
+
+def is_zipped(path: Path) -> bool:
+    """Whether a file is gzip, by its first bytes. Raises OSError."""
+    with path.open("rb") as file:
+        return file.read(len(ZIPPED)) == ZIPPED
 
 
 def _seam_behind(file: IO[bytes], target: int) -> int | None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from npu_advisor.readers.trace_decode import ASCEND, Recovery, decode
 from npu_advisor.readers.trace_events import EventSorter, Sorted
-from npu_advisor.readers.trace_seams import BLOCK, PADDING, Block, last_seam
+from npu_advisor.readers.trace_seams import BLOCK, PADDING, Block, Span, Stretch, last_seam
 
 
 class Part(NamedTuple):
@@ -33,6 +33,14 @@ def no_cyclic_gc() -> Iterator[None]:
             gc.enable()
 
 
+def part_of(task: Span | Stretch) -> Part:
+    """What a stretch of a trace holds. Raises OSError."""
+    if isinstance(task, Span):
+        return scan(*task)
+    block = task.block
+    return _scanned(block.data, 0, len(block.data), block.offset, last=block.last, complete=task.complete)
+
+
 def scan(path: Path, begin: int, end: int, size: int) -> Part:
     """Decode and sort the events of one span of a file of ``size`` bytes. Raises OSError."""
     with path.open("rb") as file:
@@ -45,9 +53,14 @@ def scan(path: Path, begin: int, end: int, size: int) -> Part:
     if end == size:
         complete = data[high - 1 : high] == b"]"
         high -= complete
+    return _scanned(data, low, high, begin, last=end == size, complete=complete)
+
+
+def _scanned(data: bytes, low: int, high: int, offset: int, *, last: bool, complete: bool) -> Part:
+    """The events of ``data`` between two bytes of it, which begins at ``offset``."""
     sorter, recovery = EventSorter(), Recovery()
     with no_cyclic_gc():
-        for block in _blocks(data, low, high, begin, last=end == size):
+        for block in _blocks(data, low, high, offset, last=last):
             sorter.add(decode(block, complete, recovery, ASCEND))
     return Part(sorter.sorted(), recovery, complete)
 

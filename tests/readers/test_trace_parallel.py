@@ -13,7 +13,7 @@ import pytest
 
 from npu_advisor import analyze
 from npu_advisor.readers import trace_parallel, trace_seams, trace_spans
-from npu_advisor.readers.notes import Notes
+from npu_advisor.readers.notes import Notes, UnreadableFileError
 from npu_advisor.readers.trace import read_trace
 
 DEMO = Path(__file__).parents[2] / "fixtures" / "demo"
@@ -53,13 +53,48 @@ def test_any_number_of_processes_gives_the_same_report(
     assert _report(profile) == streamed
 
 
-def test_a_zipped_trace_gives_the_same_report(tmp_path: Path) -> None:
+@pytest.fixture
+def in_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stretches of 40 kB of a zipped file of any size."""
+    monkeypatch.setattr(trace_parallel, "LARGE_ZIPPED", 0)
+    monkeypatch.setattr(trace_parallel, "SPAN", 40_000)
+
+
+@pytest.mark.usefixtures("in_stretches")
+@pytest.mark.parametrize("processes", ["1", "3"])
+def test_a_zipped_trace_gives_the_same_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: str) -> None:
     profile = _profile(tmp_path)
     plain, trace = _report(profile), _trace(profile)
-    with gzip.open(f"{trace}.gz", "wb") as zipped:
-        zipped.write(trace.read_bytes())
-    trace.unlink()
+    _zip(trace)
+    monkeypatch.setenv("NPU_ADVISOR_PROCESSES", processes)
     assert _report(profile).replace("trace_view.json.gz", "trace_view.json") == plain
+
+
+def _zip(trace: Path) -> Path:
+    zipped = trace.with_name(f"{trace.name}.gz")
+    zipped.write_bytes(gzip.compress(trace.read_bytes()))
+    trace.unlink()
+    return zipped
+
+
+def test_columns_that_were_kept_give_the_same_report(tmp_path: Path) -> None:
+    profile, cache = _profile(tmp_path), tmp_path / "cache"
+    read = _report(profile)
+    for _ in range(2):
+        assert analyze(profile, cache=cache).model_dump_json() == read
+    assert len(list(cache.glob("*"))) == 1
+
+
+@pytest.mark.usefixtures("in_stretches")
+@pytest.mark.parametrize("processes", ["1", "3"])
+def test_a_zipped_file_that_is_no_trace_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: str
+) -> None:
+    monkeypatch.setenv("NPU_ADVISOR_PROCESSES", processes)
+    zipped = tmp_path / "trace_view.json.gz"
+    zipped.write_bytes(gzip.compress(b"no trace at all"))
+    with pytest.raises(UnreadableFileError):
+        read_trace(zipped, Notes())
 
 
 @pytest.mark.usefixtures("in_spans")
@@ -95,9 +130,11 @@ def test_damage_costs_the_same_events(tmp_path: Path, monkeypatch: pytest.Monkey
     assert told[0] == told[1]
 
 
-@pytest.mark.usefixtures("in_spans")
-def test_helpers_that_die_are_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("in_spans", "in_stretches")
+@pytest.mark.parametrize("zipped", [False, True])
+def test_helpers_that_die_are_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zipped: bool) -> None:
     trace = _trace(_profile(tmp_path))
+    trace = _zip(trace) if zipped else trace
     monkeypatch.setenv("NPU_ADVISOR_PROCESSES", "3")
     expected = read_trace(trace, Notes())
     for code in ("raise SystemExit(3)", "print('no part', flush=True); import time; time.sleep(0.1)"):
@@ -107,7 +144,7 @@ def test_helpers_that_die_are_done_without(tmp_path: Path, monkeypatch: pytest.M
         assert (found.tables["ops"]["start_ns"] == expected.tables["ops"]["start_ns"]).all()
 
 
-def test_an_object_a_small_and_a_zipped_trace_are_streamed(tmp_path: Path) -> None:
+def test_only_a_bare_plain_array_is_cut_unread(tmp_path: Path) -> None:
     wrapped = tmp_path / "trace_view.json"
     events = json.loads(_trace(DEMO).read_bytes())
     wrapped.write_text(json.dumps({"traceEvents": events}))
@@ -115,7 +152,6 @@ def test_an_object_a_small_and_a_zipped_trace_are_streamed(tmp_path: Path) -> No
     zipped.write_bytes(gzip.compress(_trace(DEMO).read_bytes()))
     assert trace_seams.spans_of(wrapped) == []
     assert trace_seams.spans_of(zipped) == []
-    assert trace_parallel.SpanScan.begin(_trace(DEMO)) is None
 
 
 def test_a_helper_starts_without_pandas() -> None:
