@@ -76,38 +76,37 @@ def relabel(values: pd.Categorical[Any], labels: Iterable[str]) -> pd.Categorica
 
 
 class Ids:
-    """Ids of any kind as int64: numbers and their texts by value, others by a number that no such id has."""
+    """Ids of any kind as two int64 each: numbers and their texts by value, others by a number that none of them has."""
 
     def __init__(self) -> None:
         self._others = Numbering()
 
     def of(self, given: list[Any] | Int) -> Int:
-        """The number of each id; what ``plain`` made are numbers."""
+        """The two numbers of each id, in rows; what ``plain`` made are those."""
         if isinstance(given, np.ndarray):
             return given
-        numbers = map(_by_value, given)
-        found = [
-            _OTHERS + self._others[key] if number is None else number
-            for key, number in zip(given, numbers, strict=True)
-        ]
-        return np.array(found, np.int64)
+        each = [self.plain([key]) for key in given]
+        rows = [found[0] if isinstance(found, np.ndarray) else (_OTHERS + self._others[found[0]], 0) for found in each]
+        return np.array(rows, np.int64).reshape(-1, 2)
 
     @staticmethod
     def plain(given: list[Any]) -> list[Any] | Int:
-        """``given`` as numbers where each has one by its value: they are sent and kept in little room."""
-        numbers = [*map(_by_value, given)]
-        return given if None in numbers else np.array(numbers, np.int64)
+        """``given`` as two numbers each where that goes by their values: those are sent and kept in little room."""
+        kinds = {*map(type, given)}
+        try:
+            if kinds == {int} and min(given) > -_TEXTS and max(given) < _TEXTS:
+                return np.array([given, [0] * len(given)], np.int64).T
+            if kinds == {str}:
+                values = [*map(int, given)]
+                if [*map(str, values)] == given and min(values) >= 0 and max(values) < 10**36:
+                    low = [_TEXTS + value % _TEXTS for value in values]
+                    return np.array([low, [value // _TEXTS for value in values]], np.int64).T
+        except ValueError:
+            pass
+        return given
 
 
 _TEXTS, _OTHERS = 2**61, 2**62
-
-
-def _by_value(key: Any) -> int | None:
-    if isinstance(key, int):
-        return key if abs(key) < _TEXTS else None
-    if isinstance(key, str) and key.isascii() and key.isdigit() and len(key) < 18 and (key[0] != "0" or key == "0"):
-        return _TEXTS + int(key)
-    return None
 
 
 class Rows:

@@ -6,9 +6,11 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 
@@ -38,10 +40,19 @@ _SDMA_PARTS = ("HCCS", "PCIE", "SIO")
 def read_json(path: Path) -> Any:
     """The JSON of a small file; NaN and Infinity become None. Raises UnreadableFileError."""
     try:
-        text = path.read_bytes().decode("utf-8-sig", "replace")
-        return without_halves(text, json.loads(text, parse_constant=lambda _: None, strict=False))
+        raw = path.read_bytes()
     except OSError as error:
         raise UnreadableFileError(say("reason.unreadable", error=error.strerror or error)) from error
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _lenient(raw)
+
+
+def _lenient(raw: bytes) -> Any:
+    try:
+        text = raw.decode("utf-8-sig", "replace")
+        return without_halves(text, json.loads(text, parse_constant=lambda _: None, strict=False))
     except (ValueError, RecursionError) as error:
         raise UnreadableFileError(say("reason.bad_json", error=error)) from error
 
@@ -106,21 +117,28 @@ def bytes_moved(transports: Any) -> float:
 
 def read_links(path: Path) -> Columns:
     """Columns of ``links`` from communication_matrix.json. Raises UnreadableFileError."""
-    rows = []
-    for step, kind, op, pairs in _entries(read_json(path)):
-        for pair, entry in pairs.items():
-            found = _PAIR.match(pair)
-            if not found or not isinstance(entry, dict):
-                continue
-            size, time = _finite(entry.get("Transit Size(MB)")), _finite(entry.get("Transit Time(ms)"))
-            row = {"op": op, "kind": kind, "step_id": step, "src": int(found[1]), "dst": int(found[2])}
-            row["transport"] = str(entry.get("Transport Type") or "")
-            row.update(bytes=size * _MB, transit_us=time * 1000, bandwidth_gbs=_finite(entry.get("Bandwidth(GB/s)")))
-            rows.append(row)
+    rows = [
+        (op, kind, step, *ends, str(entry.get("Transport Type") or ""), *map(_finite, map(entry.get, _LINK)))
+        for step, kind, op, pairs in _entries(read_json(path))
+        for pair, entry in pairs.items()
+        if (ends := _ends(pair)) and isinstance(entry, dict)
+    ]
     if not rows:
         raise UnreadableFileError(say("reason.no_rows"))
-    frame = pd.DataFrame(rows)
-    return {name: frame[name].to_numpy() for name in frame.columns}
+    names = ("op", "kind", "step_id", "src", "dst", "transport", "bytes", "transit_us", "bandwidth_gbs")
+    columns = {name: np.array(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
+    columns.update(bytes=columns["bytes"] * _MB, transit_us=columns["transit_us"] * 1000)
+    return columns
+
+
+_LINK = ("Transit Size(MB)", "Transit Time(ms)", "Bandwidth(GB/s)")
+
+
+@cache
+def _ends(pair: str) -> tuple[int, int] | None:
+    """The two ranks of a link."""
+    found = _PAIR.match(pair)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def comm_table(

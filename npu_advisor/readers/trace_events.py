@@ -165,12 +165,12 @@ class EventSorter:
         self.tracks.threads.update(part.threads)
         lanes = np.array([self.tracks[lane] for lane in part.lanes], np.int64)
         for kind, columns in part.rows.items():
+            if kind in FLOWS and columns:
+                columns["id"], columns["id_high"] = self._ids.of(part.flow_ids[kind])[columns["id"]].T
             for name, values in columns.items():
                 pool = _POOL_OF.get((kind, name)) or _POOL_OF.get(("", name))
                 if name == "track":
                     columns[name] = lanes[values]
-                elif kind in FLOWS and name == "id":
-                    columns[name] = self._ids.of(part.flow_ids[kind])[values]
                 elif pool is not None:
                     columns[name] = getattr(self, pool).renumbered(values, part.texts[pool])
             if columns:

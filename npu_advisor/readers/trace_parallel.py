@@ -226,8 +226,9 @@ def _first_trace(path: Path) -> Path | None:
         return path
     for folder, folders, files in os.walk(path):
         folders.sort()
-        if TRACE in files and not any(name.endswith(".db") for name in files):
-            return Path(folder) / TRACE
+        trace = next((name for name in (TRACE, f"{TRACE}.gz") if name in files), None)
+        if trace is not None and not any(name.endswith(".db") for name in files):
+            return Path(folder) / trace
     return None
 
 

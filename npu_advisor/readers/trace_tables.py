@@ -250,7 +250,7 @@ class TraceTables:
         parts = [self.raw[category] for category in FLOWS if self.raw[category]]
         if parts:
             for part in parts:
-                part["id"] = pd.factorize(part["id"])[0]
+                part["id"] = _numbered(part["id"], part.pop("id_high"))
             flows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
             labels = pd.Index(FLOWS, dtype=object)
             trace.tables["flow_points"] = {**flows, "category": pd.Categorical.from_codes(flows["category"], labels)}
@@ -275,6 +275,13 @@ class TraceTables:
         if host:
             kinds = some([f"{kind}: {count}" for kind, count in host.items()], limit=8)
             self.notes.say("bad_duration", "warning", self.file, "bad_duration_trace", kinds=kinds)
+
+
+def _numbered(low: Int, high: Int) -> Int:
+    """Numbers of pairs of numbers, in the order met."""
+    by_high, highs = pd.factorize(high)
+    by_low = pd.factorize(low)[0]
+    return by_low if len(highs) == 1 else pd.factorize(by_low * len(highs) + by_high)[0]
 
 
 def _number(part: int | str) -> int:

@@ -111,3 +111,13 @@ def test_each_event_is_nested_as_if_the_lane_were_walked(rows):
             assert tree.parent[row] == (walked[-1] if walked else -1)
             assert tree.depth[row] == len(walked)
             walked.append(row)
+
+
+@given(nested(), st.lists(st.integers(-1, 3), min_size=60, max_size=60))
+def test_inherited_values_are_those_of_the_nearest_ancestor(rows, values):
+    tree = forest(rows)
+    values = np.array(values[: len(rows)], dtype=np.int64)
+    for row, found in enumerate(tree.inherit(values)):
+        while values[row] < 0 <= tree.parent[row]:
+            row = tree.parent[row]
+        assert found == values[row]
