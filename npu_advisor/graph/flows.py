@@ -47,7 +47,9 @@ def pair(points: Table, category: str) -> Flows:
     partner = np.where(same, np.maximum(before, 0), after)
     known = ids[starts[partner]] == ids[ends]
     source = starts[partner[known]]
-    unmatched = int((~known).sum()) + len(starts) - len(np.unique(source))
+    used = np.zeros(len(ids), dtype=bool)
+    used[source] = True
+    unmatched = int((~known).sum()) + len(starts) - int(used.sum())
     return Flows(track[source], at[source], track[ends[known]], at[ends[known]], unmatched)
 
 

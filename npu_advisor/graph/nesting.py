@@ -58,11 +58,10 @@ class Nesting:
     def innermost(self, track: Ints, at: Ints) -> Ints:
         """Row of the innermost event of ``track`` that is open at each time ``at`` (-1: lost); -1 where none is."""
         found = np.full(len(at), -1, dtype=np.int64)
-        for lane in np.unique(track):
-            if int(lane) not in self._lanes:
-                continue
-            low, high = self._lanes[int(lane)]
+        for lane, (low, high) in self._lanes.items():
             asked = np.flatnonzero(track == lane)
+            if not len(asked):
+                continue
             rows = self._order[low:high]
             index = np.searchsorted(self.start[rows], at[asked], side="right") - 1
             found[asked] = np.where((index >= 0) & (at[asked] >= 0), rows[np.maximum(index, 0)], -1)
