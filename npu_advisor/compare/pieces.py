@@ -53,6 +53,8 @@ _ON_DEVICE = {
 def ledger(profile: Profile) -> list[Pieces]:
     """The device's ledger; the parts of a step add up to its duration."""
     kernels, steps = profile.table("kernels"), profile.table("steps")
+    if not len(kernels):
+        return _of_steps(steps)
     window = union(steps["start_ns"], steps["end_ns"])
     busy = intersect(union(kernels["start_ns"], kernels["end_ns"]), window)
     borders = [kernels["start_ns"], kernels["end_ns"], steps["start_ns"], steps["end_ns"]]
@@ -67,6 +69,26 @@ def ledger(profile: Profile) -> list[Pieces]:
         np.add.at(told, pieces.step[pieces.step >= 0], pieces.ns[pieces.step >= 0])
     rest, every = np.maximum(steps["dur_ns"] - told, 0), np.arange(len(steps))
     return [*found, Pieces("after_last", "", np.full(len(steps), -1), every, rest)]
+
+
+# Where only totals of steps are known, nobody knows who owns the idle time.
+_TOTALS = {
+    "compute": ("compute_us",),
+    "communication": ("exposed_comm_us",),
+    "other": ("free_us", "prepare_us"),
+    "after_last": ("after_us",),
+}
+
+
+def _of_steps(steps: Table) -> list[Pieces]:
+    """The ledger as the file's own totals tell it."""
+    every, nowhere = np.arange(len(steps)), np.full(len(steps), -1)
+    told = {
+        part: np.round(sum(np.nan_to_num(steps[name]) for name in names) * 1000.0).astype(np.int64)
+        for part, names in _TOTALS.items()
+    }
+    told["other"] += steps["dur_ns"] - np.sum(list(told.values()), axis=0)
+    return [Pieces(part, "", nowhere, every, ns) for part, ns in told.items()]
 
 
 def _rows(part: str, table: Table, chosen: Mask, waits: bool = False) -> Pieces:

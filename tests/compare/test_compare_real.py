@@ -138,3 +138,12 @@ def test_waits_that_both_sides_tell_are_told_apart() -> None:
     assert waits.base is not None and waits.new is not None and 90_000 < waits.new < waits.base
     (cause,) = pair.attribution.causes
     assert (cause.kind, cause.rank, cause.knock_on_us) == ("other_rank", 5, 0.0)
+
+
+def test_totals_of_steps_alone_make_a_ledger() -> None:
+    pair = _compared("npu-cluster-output-8r-2023", "npu-alexnet-text-l1").pairs[0]
+    parts = {each.key: each.base for each in pair.ledger}
+    # cluster_step_trace_time.csv, rank 0: computing, not overlapped, free.
+    told = {"compute": 80_309.687, "communication": 683_731.29, "other": 990_605.104}
+    assert {key: parts[key] for key in told} == pytest.approx(told, abs=0.01)
+    assert sum(us or 0.0 for us in parts.values()) == pytest.approx(pair.step.base)
