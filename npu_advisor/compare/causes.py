@@ -84,8 +84,7 @@ def attribute(base: Side, new: Side, beside: Collection[int]) -> Explained:
     alone = [_at_place(at, moved, work) for at, changes in work.items() if _is_cause(changes, base.step_us, tests)]
     causes = [*spread, *(cause for cause in alone if cause.place != UNPLACED)]
     shares = _shares(causes)
-    waited = abs(sum(moved.get(WAITING, {}).values())) >= _LEAST * base.step_us
-    if waited and WAITING not in {cause.place for cause in causes}:
+    if WAITING in moved and WAITING not in {cause.place for cause in causes}:
         # Noise or not, it is no work of this rank: told apart it spoils neither the causes nor the remainder.
         causes, shares = [*causes, _at_place(WAITING, moved, work)], [*shares, 0.0]
     told = {cause.place for cause in causes}

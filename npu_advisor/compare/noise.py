@@ -25,6 +25,8 @@ RUN_FLOOR = 0.01
 SPREADS = 3.0
 SCALE = 1.4826
 _MOST_ARRANGEMENTS = 20_000
+# Every step of the one side this many times every step of the other is no noise.
+_APART = 2.0
 # So few values say little by their median: their range counts too.
 _FEW = 3
 _TINY = 1e-9
@@ -85,9 +87,17 @@ def _verdict(
     if test == "none":
         return "untested"
     if test == "spread":
+        if _apart(one, other):
+            return "beyond_noise"
         spreads = abs(shift) / max(_spread(one), _spread(other), _TINY)
         return "beyond_noise" if spreads > SPREADS else "untested" if spreads > 1.0 else "within_noise"
     return "beyond_noise" if p_value is not None and p_value < alpha else "within_noise"
+
+
+def _apart(one: Floats, other: Floats) -> bool:
+    """Whether several steps on each side lie so far apart that their spread does not matter, however large it is."""
+    low, high = sorted((one, other), key=lambda side: float(np.median(side)))
+    return min(len(one), len(other)) > 1 and float(low.min()) >= 0 and float(high.min()) > _APART * float(low.max())
 
 
 def _spread(values: Floats) -> float:

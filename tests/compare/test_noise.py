@@ -59,6 +59,8 @@ def test_a_slow_first_step_does_no_harm() -> None:
         ([100.0], [130.0], "untested", "none"),
         ([100.0], [100.5], "within_noise", "none"),
         ([100.0, 104.0], [200.0, 204.0], "beyond_noise", "spread"),
+        ([23.0, 58.0, 90.0], [0.2, 0.0, 0.5], "beyond_noise", "spread"),
+        ([23.0, 58.0, 90.0], [30.0, 9.0, 12.0], "within_noise", "spread"),
         ([100.0, 110.0], [104.0, 112.0], "within_noise", "spread"),
         ([100.0, 110.0], [108.0, 120.0], "untested", "spread"),
     ],
