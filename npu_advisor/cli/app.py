@@ -309,7 +309,7 @@ def cluster(
     workers: Annotated[int | None, typer.Option("--workers", metavar="N", min=1, show_default=False)] = None,
     engine: Annotated[str, typer.Option("--engine", metavar="local|dask")] = "local",
     scheduler: Annotated[str | None, typer.Option("--scheduler", metavar="URL", show_default=False)] = None,
-    form: Annotated[str, typer.Option("--format", "-f", metavar=KINDS)] = "terminal",
+    form: Annotated[str, typer.Option("--format", "-f", metavar=f"{KINDS}|parquet")] = "terminal",
     output: Annotated[
         list[str] | None, typer.Option("--output", "-o", metavar="[KIND=]FILE", show_default=False)
     ] = None,

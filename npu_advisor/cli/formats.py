@@ -19,19 +19,19 @@ VIEWED = ("html", "trace")
 DATA = ("json", "sarif")
 
 
-def targets(form: str, outputs: Sequence[str]) -> list[tuple[str, str | None]]:
-    """What to write: (kind, file) each, a None file being stdout.
+def targets(form: str, outputs: Sequence[str], kinds: Sequence[str] = FORMATS) -> list[tuple[str, str | None]]:
+    """What to write: (kind, file) each, a None file being stdout; ``kinds`` are those that may be named.
 
     A plain file takes the place of stdout; ``KIND=FILE`` is written beside it.
     """
-    named = [_target(form, output) for output in outputs]
+    named = [_target(form, output, kinds) for output in outputs]
     replaced = any(path == output for output, (_, path) in zip(outputs, named, strict=True))
     return named if replaced else [(form, None), *named]
 
 
-def _target(form: str, output: str) -> tuple[str, str | None]:
+def _target(form: str, output: str, kinds: Sequence[str]) -> tuple[str, str | None]:
     kind, equals, path = output.partition("=")
-    return (kind, path) if equals and kind in FORMATS else (form, output)
+    return (kind, path) if equals and kind in kinds else (form, output)
 
 
 def write(

@@ -32,6 +32,11 @@ def estimated_bytes(size: int) -> int:
     return BASE_BYTES + int(size * TIMES_FILES)
 
 
+def fits(size: int, memory: int) -> bool:
+    """Whether one worker with files of ``size`` bytes stays within ``memory`` (bytes), as far as can be told before."""
+    return PARENT_BYTES + estimated_bytes(size) <= memory
+
+
 def run_local(
     tasks: Sequence[Task], options: Options, memory: int, workers: int | None = None, work: Work = summarize
 ) -> Iterator[Result]:

@@ -163,15 +163,16 @@ class _Facts:
         return found
 
     def _experts(self) -> dict[str, object]:
-        if "expert_us" not in self.table.present or not np.nansum(self.table["expert_us"]):
+        if "expert_us" not in self.table.present:
             return {"tokens_us": np.zeros(self.count)}
         group = expert_groups(np.array([meta.get("experts", -1) for meta in self.metas]), self.stage)
-        own = self.mean(self.table["expert_us"])
+        each = np.nan_to_num(self.table["expert_us"])
+        own = self.mean(each)
         even = mean_of_group(own, group)
         found: dict[str, object] = {
             "expert_us": own,
             "mean_expert_us": even,
-            "expert_lead": lead_in_steps(self.table["expert_us"], self.table["number"], self.of, group),
+            "expert_lead": lead_in_steps(each, self.table["number"], self.of, group),
             "expert_ranks": np.bincount(group)[group],
             "tokens_us": np.maximum(own - self.among_peers(own), 0.0),
         }
@@ -180,6 +181,7 @@ class _Facts:
             usual = mean_of_group(rows, group)
             found |= {"expert_rows": rows, "mean_expert_rows": usual}
             found["tokens_us"] = np.maximum(own - self.among_peers(own), 0.0) * (rows > usual)
+        found["expert_gain_us"] = np.full(self.count, np.nan)
         if self.model.usable:
             factor = np.where(own > 0, even / np.maximum(own, 1e-9), 1.0)
             found["expert_gain_us"] = np.full(self.count, self.model.gain_of_experts(factor))

@@ -11,6 +11,7 @@ from npu_advisor.base.errors import ProfileError
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
 from npu_advisor.cluster.engines import run_dask, run_local
+from npu_advisor.cluster.export import write_tables
 from npu_advisor.cluster.job import job_profile
 from npu_advisor.cluster.rank import Done, Failed, Options, Task
 from npu_advisor.cluster.store import Store
@@ -42,9 +43,13 @@ class Engine:
 
 
 def analyze_cluster(
-    paths: Sequence[str], options: Options, engine: Engine, progress: Progress | None = None
+    paths: Sequence[str],
+    options: Options,
+    engine: Engine,
+    progress: Progress | None = None,
+    tables: Sequence[str] = (),
 ) -> tuple[Report, list[Done]]:
-    """The report on the job under ``paths`` and what was done for each rank.
+    """The report on the job under ``paths`` and what was done for each rank; its tables go to the places ``tables``.
 
     Ranks whose summary is there already (same files, version, rules and options) are not read again. ProfileError when
     no rank gave anything.
@@ -66,7 +71,7 @@ def analyze_cluster(
     if not done:
         first = failed[0]
         raise ProfileError(first.path, first.reason, code=first.code)
-    return job_report(store, [one.name for one in done], failed, " ".join(paths), options), done
+    return job_report(store, [one.name for one in done], failed, " ".join(paths), options, tables), done
 
 
 def _results(tasks: Sequence[Task], options: Options, engine: Engine) -> Iterable[Done | Failed]:
@@ -75,11 +80,20 @@ def _results(tasks: Sequence[Task], options: Options, engine: Engine) -> Iterabl
     return run_local(tasks, options, engine.memory, engine.workers)
 
 
-def job_report(store: Store, names: Sequence[str], failed: Sequence[Failed], path: str, options: Options) -> Report:
+def job_report(
+    store: Store,
+    names: Sequence[str],
+    failed: Sequence[Failed],
+    path: str,
+    options: Options,
+    tables: Sequence[str] = (),
+) -> Report:
     """The report on the summaries ``names``; the same for any order of these."""
     inside = Inside()
-    metas, tables = store.load(names, inside.add)
-    profile = job_profile(metas, tables)
+    metas, summaries = store.load(names, inside.add)
+    profile = job_profile(metas, summaries)
+    for place in tables:
+        write_tables(profile, place)
     findings, outcomes = judged(profile, options)
     shown = [store.document(meta["name"]) for meta in _worth_showing(metas, findings)]
     return Report(

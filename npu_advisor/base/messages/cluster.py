@@ -37,6 +37,7 @@ CLUSTER: dict[str, tuple[str, str]] = {
         "no dask scheduler answers at {scheduler}: {reason}",
         "无法连接 dask 调度器 {scheduler}：{reason}",
     ),
+    "error.tables_do": ("name a folder or URL with -o DIR", "请用 -o DIR 指定目录或 URL"),
     "error.no_summaries": (
         "--engine dask needs --summaries: a folder or URL that all workers reach",
         "--engine dask 需要 --summaries：所有 worker 都能访问的目录或 URL",
