@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from npu_advisor.base.errors import ProfileError
 from npu_advisor.base.messages import say
@@ -13,6 +14,8 @@ from npu_advisor.cluster.store import filesystem
 from npu_advisor.readers import locate
 from npu_advisor.readers.discover import RankSource, iter_files
 
+# What file systems call that which changes with the content of a file.
+_CHANGES = ("ETag", "etag", "mtime", "LastModified", "last_modified", "updated", "created")
 _SUFFIXES = ("_ascend_pt", "_ascend_ms")
 
 
@@ -34,6 +37,8 @@ def _under(path: str, options: Options) -> list[Task] | Failed:
         return _remote(path, options) if "://" in path else _local(path, options)
     except ProfileError as error:
         return Failed(path, error.what, error.code)
+    except OSError as error:  # a bucket that is not there, a name node that does not answer
+        return Failed(path, say("error.bad_place", place=path, reason=str(error)), "nothing_found")
 
 
 def _local(path: str, options: Options) -> list[Task]:
@@ -61,10 +66,11 @@ def _remote(url: str, options: Options) -> list[Task]:
     made = []
     for folder in sorted(set(folders)):
         found = files.find(folder, detail=True)
-        states = [
-            (name, int(entry["size"]), str(entry.get("ETag") or entry.get("mtime") or ""))
-            for name, entry in sorted(found.items())
-        ]
+        states = [(name, int(entry["size"]), _state(entry)) for name, entry in sorted(found.items())]
         name = task_name(folder, None, states, options)
         made.append(Task(files.unstrip_protocol(folder), None, sum(size for _, size, _ in states), name, remote=True))
     return made
+
+
+def _state(entry: Mapping[str, Any]) -> str:
+    return next((str(entry[name]) for name in _CHANGES if entry.get(name)), "")

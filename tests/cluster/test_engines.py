@@ -8,6 +8,7 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from places import PROFILES, needs_profiles
@@ -141,6 +142,45 @@ def test_ranks_behind_a_url_are_fetched(job: Path, local: tuple[Path, Report], t
     report, _ = analyze_cluster([f"file://{job}"], Options(f"file://{tmp_path}"), ALONE)
     assert len(list(tmp_path.glob("*.parquet"))) == 4
     assert report.findings == local[1].findings
+
+
+@pytest.fixture
+def bucket(job: Path) -> Iterator[Any]:
+    """A store of objects with the ranks of the job under ``memory://job``, in this process only."""
+    import fsspec
+
+    files = fsspec.filesystem("memory")
+    files.put(f"{job}/", "/job/", recursive=True)
+    yield files
+    for path in ("/job", "/summaries", "/tables"):
+        if files.exists(path):
+            files.rm(path, recursive=True)
+
+
+def test_ranks_and_summaries_live_in_a_store_of_objects(bucket: Any, local: tuple[Path, Report]) -> None:
+    options = Options("memory://summaries")
+    tasks, failed = find_tasks(["memory://job"], options)
+    assert ([task.remote for task in tasks], failed) == ([True] * 4, [])
+    names = [one.name for one in (summarize(task, options) for task in tasks) if isinstance(one, Done)]
+    report = job_report(Store(options.summaries), names, [], "memory://job", options, ["memory://tables"])
+    assert report.findings == local[1].findings
+    assert bucket.exists("/tables/ranks.parquet")
+    again, done = analyze_cluster(["memory://job"], options, ALONE)
+    assert (again, [one.resumed for one in done]) == (report, [True] * 4)
+    changed = next(path for path in bucket.find("/job") if path.endswith("profiler_metadata.json"))
+    bucket.pipe(changed, b"{}")
+    after, _ = find_tasks(["memory://job"], options)
+    assert sum(task.name not in names for task in after) == 1
+
+
+def test_a_place_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise FileNotFoundError("no such bucket")
+
+    monkeypatch.setattr("fsspec.implementations.memory.MemoryFileSystem.glob", refused)
+    _, (failed,) = find_tasks(["memory://none"], Options("x"))
+    assert failed.path == "memory://none"
+    assert "no such bucket" in failed.reason.en
 
 
 def test_the_command_writes_the_report(
