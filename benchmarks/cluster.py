@@ -91,6 +91,8 @@ def simulated(
         "tail_busy_us": np.full(steps, 450.0),
         "calls": np.full(steps, 3000),
         "mhz": np.full(steps, 1800.0 / pace),
+        "elements": np.full(steps, 4e9),
+        "expert_us": np.zeros(steps),
         **{f"idle_{owner}_us": np.full(steps, 50.0) for owner in ("dispatch", "data", "sync", "other")},
     }
     share = rng.dirichlet(np.full(len(KINDS), 50.0))

@@ -11,7 +11,14 @@ from npu_advisor.base.intervals import Floats, Ints
 from npu_advisor.base.terms import IDLE_OWNERS
 from npu_advisor.cluster.matching import Matched, clock_offsets, matched, numbered
 from npu_advisor.cluster.model import JobModel
-from npu_advisor.cluster.spread import even_stage_factors, expert_groups, lead_in_steps, link_ratios, mean_of_group
+from npu_advisor.cluster.spread import (
+    even_stage_factors,
+    expert_groups,
+    lead_in_steps,
+    link_ratios,
+    mean_of_group,
+    nodes,
+)
 from npu_advisor.model.profile import Profile, ProfileInfo
 from npu_advisor.model.table import Table
 
@@ -99,7 +106,9 @@ class _Facts:
             p2p = self.mean(self.table["p2p_us"])
             columns |= {"p2p_us": p2p, "p2p_share": p2p / step_us}
         columns |= self._idle_owner() | self._clock() | self._work() | self._slow_parts()
-        columns |= self._experts() | self._gains(late, kernel, usual, idle, usual_idle)
+        columns |= (
+            self._nodes(_beyond(kernel, usual)) | self._experts() | self._gains(late, kernel, usual, idle, usual_idle)
+        )
         return Table.build("ranks", columns)
 
     def _peers(self) -> Ints:
@@ -224,7 +233,21 @@ class _Facts:
                 host[place] = self.model.gain(place, idle=usual_idle[place] / idle[place])
         step_us = np.full(self.count, self.mean(self.table["dur_us"]).mean())
         found = {"gain_us": gain, "host_gain_us": host, "job_step_us": step_us, "then_us": step_us - gain}
-        return {**found, "link_gain_us": self._link_gains()}
+        return {**found, "link_gain_us": self._link_gains(), "node_gain_us": self._node_gains(kernel, usual)}
+
+    def _nodes(self, excess: Floats) -> dict[str, object]:
+        node, size, least = nodes([meta.get("node") for meta in self.metas], excess)
+        return {"node_ranks": size, "node_excess": least} if (node >= 0).any() else {}
+
+    def _node_gains(self, kernel: Floats, usual: Floats) -> Floats:
+        """What the job gains by the machines of which all ranks compute longer than their peers."""
+        gain, excess = np.full(self.count, np.nan), _beyond(kernel, usual)
+        node, _, least = nodes([meta.get("node") for meta in self.metas], excess)
+        slow = np.unique(node[least > 0])
+        worst = sorted(slow.tolist(), key=lambda one: -float(least[node == one][0]))
+        for one in worst[:CANDIDATES]:
+            gain[node == one] = self.model.gain_of_ranks(np.where(node == one, 1 / (1 + excess), 1.0))
+        return gain
 
     def _link_gains(self) -> Floats:
         links, gain = self.tables["rank_links"], np.full(self.count, np.nan)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from npu_advisor.base.intervals import Floats, Ints
@@ -47,6 +49,18 @@ def even_stage_factors(kernel: Floats, stage: Ints) -> Floats | None:
         return None
     found: Floats = (usual.mean() / usual)[np.searchsorted(known, stage)]
     return found
+
+
+def nodes(names: Sequence[str | None], excess: Floats) -> tuple[Ints, Ints, Floats]:
+    """For each rank the number of its machine (-1 unknown), how many ranks that has, and the least ``excess`` of
+    these, NaN where the machine has one rank or at least half of all, so that nothing is left to compare with."""
+    known = sorted({name for name in names if name})
+    node = np.array([known.index(name) if name else -1 for name in names], dtype=np.int64)
+    size = np.bincount(node + 1, minlength=len(known) + 1)
+    least = np.full(len(known) + 1, np.inf)
+    np.minimum.at(least, node + 1, np.nan_to_num(excess))
+    compared = (node >= 0) & (size[node + 1] > 1) & (2 * size[node + 1] < len(node))
+    return node, size[node + 1], np.where(compared, least[node + 1], np.nan)
 
 
 def link_ratios(links: Table, of: Ints, count: int) -> tuple[Floats, Floats]:

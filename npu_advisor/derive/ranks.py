@@ -142,10 +142,11 @@ def _rank_comms(profile: Profile, own: _OwnTime) -> Table:
     columns: dict[str, object] = {
         "number": steps["number"][step],
         "role": _roles(profile, table),
-        "peer": peer,
         "ordinal": ordinals(step, table["group"].codes, table["type"].codes, peer),
         **{name: table[name] for name in ("type", "group", "start_ns", "dur_ns", "bytes", "wait_us", "transit_us")},
     }
+    if (peer >= 0).any():
+        columns["peer"] = peer
     if profile.has("exposed") and (table["start_ns"] >= 0).all():
         start, end = table["start_ns"], table["end_ns"]
         first = np.append(True, step[1:] != step[:-1])[: len(step)]

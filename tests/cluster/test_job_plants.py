@@ -68,11 +68,23 @@ def test_the_rank_behind_a_slow_link_is_named(slow: int, factor: float, seed: in
     assert _saves(found) == pytest.approx(truth, rel=0.1)
 
 
+@pytest.mark.parametrize(("slow", "factor", "seed"), [(1, 1.3, 7), (0, 1.2, 19)])
+def test_a_machine_of_which_all_ranks_are_slow_is_named(
+    slow: int, factor: float, seed: int, generated: Generated
+) -> None:
+    plant = [f"slow_node:node={slow},factor={factor}"]
+    settings = Settings(steps=2, layers=3, ranks=6, node_size=2, seed=seed, plant=plant)
+    (found,), truth = _planted("slow_node", settings, generated)
+    assert (found.rule_id, found.values["node"]) == ("job-slow-node", f"node{slow}")
+    assert _saves(found) == pytest.approx(truth, rel=0.1)
+
+
 @pytest.mark.parametrize(
     "settings",
     [
         *(Settings(steps=2, layers=3, ranks=8, seed=seed) for seed in (3, 19, 41)),
         Settings(steps=2, ranks=8, **HARDER),
+        Settings(steps=2, layers=3, ranks=6, node_size=2, seed=19),
         Settings(steps=2, layers=3, ranks=8, noise_us=3.0, clock_us=40.0, seed=5),
         *(Settings(**PIPELINE, stages=stages, seed=19) for stages in (2, 4)),
         *(Settings(**EXPERTS, seed=seed) for seed in (7, 19)),
