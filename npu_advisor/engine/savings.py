@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from npu_advisor.base.heap import give_back
 from npu_advisor.base.intervals import Floats, Ints
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Basis, Text, joined
@@ -124,6 +125,7 @@ def _built(profiles: Sequence[Profile], positions: list[int]) -> Run:
 
     if (error := guarded(build)) is not None:
         return Run(positions, reason=say("saving.failed", error=error))
+    give_back()
     (found,) = made
     if isinstance(found, Text):
         return Run(positions, reason=found)
@@ -152,6 +154,8 @@ def _price_run(results: Results, run: Run, key: Callable[[RawFinding], str], fou
     assert run.replayer is not None
     edits = _edits(results, run.positions, key, run.replayer)
     _price(run, [entry for entry in edits.values() if entry.variants], found)
+    del edits
+    give_back()
     profiles, replayer = run.replayer.profiles, run.replayer
     paths = step_paths(replayer.graph, replayer.calibrated, [waits_for_others(profile) for profile in profiles])
     claims = [_claims(results[number], found) for number in run.positions]

@@ -192,7 +192,7 @@ def test_changes_of_weights_agree_with_a_plain_pass_over_the_nodes(nodes: int, m
 
 @pytest.mark.parametrize("back", [False, True])
 def test_a_solver_is_extended(back: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By edges that agree with its order, or that ask for another one; what was laid out before is not lost on it."""
+    """By edges that agree with its order, or that ask for another one; they replace each other, and may be dropped."""
     monkeypatch.setattr(solve, "NODES", 50)
     rng = np.random.default_rng(6)
     rec, src, dst, rank = _lanes(rng)
@@ -207,12 +207,14 @@ def test_a_solver_is_extended(back: bool, monkeypatch: pytest.MonkeyPatch) -> No
         made = Solver(rec, src[src != 30], dst[src != 30], rank[src != 30])
         src, dst, w = src[src != 30], dst[src != 30], w[src != 30]
         before = made.solve(w).tolist()
-    wider = made.extended(*more, 1)
+    made.extend(_ints([5]), _ints([300]), 1)
+    made.extend(*more, 1)
     longer = np.append(w, _ints([5, DROPPED, 10**12]))
-    assert wider.solve(longer).tolist() == _plain(rec, np.append(src, more[0]), np.append(dst, more[1]), longer)
-    assert wider.solve(np.append(w, np.full(3, DROPPED))).tolist() == before == made.solve(w).tolist()
+    assert made.solve(longer).tolist() == _plain(rec, np.append(src, more[0]), np.append(dst, more[1]), longer)
     with pytest.raises(CycleError):
-        wider.extended(_ints([390]), _ints([10]), 1)
+        made.extend(_ints([390, 10]), _ints([10, 390]), 1)
+    assert made.solve(longer).tolist() == _plain(rec, np.append(src, more[0]), np.append(dst, more[1]), longer)
+    assert made.solve(w).tolist() == before
 
 
 def test_edges_that_lead_back_in_time_are_ordered_by_cause() -> None:

@@ -45,6 +45,8 @@ _NOTHING = Edit()
 def merge(edits: Iterable[Edit]) -> Edit:
     """The union of edits."""
     parts = list(edits)
+    if len(parts) == 1:
+        return parts[0]
 
     def joined(name: str, width: int) -> tuple[Ints, ...]:
         return tuple(

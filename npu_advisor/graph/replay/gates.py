@@ -117,20 +117,22 @@ def anchors(graph: Graph, calibrated: Calibrated) -> list[tuple[int, int]]:
     return spans
 
 
-def parents(graph: Graph, calibrated: Calibrated) -> list[int]:
+def parents(graph: Graph, calibrated: Calibrated) -> Ints:
     """By node: the node at the other end of its binding edge, -1 for a node that nothing binds."""
-    binding = calibrated.binding
-    bound = graph.net.src[np.maximum(binding, 0)] if len(graph.net.src) else binding
-    found: list[int] = np.where(binding >= 0, bound, -1).tolist()
+    found = np.full(len(calibrated.binding), -1, dtype=np.int64)
+    bound = np.flatnonzero(calibrated.binding >= 0)
+    found[bound] = graph.net.src[calibrated.binding[bound]]
     return found
 
 
-def walk(parent: list[int], rec: Ints, node: int, low: int) -> Ints:
+def walk(parent: Ints, rec: Ints, node: int, low: int) -> Ints:
     """The nodes of the binding chain from ``node`` back to the first one at or before ``low`` (included), or to one
     that nothing binds."""
+    # Read one by one, views are as quick as lists and take no room.
+    above, at = parent.data, rec.data
     nodes = [node]
-    while parent[node] >= 0 and rec[node] > low:
-        node = parent[node]
+    while above[node] >= 0 and at[node] > low:
+        node = above[node]
         nodes.append(node)
     return np.array(nodes, dtype=np.int64)
 

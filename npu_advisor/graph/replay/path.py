@@ -44,6 +44,7 @@ from npu_advisor.graph.replay.arrays import (
     SYNC,
     SYNC_FREE,
     TASK,
+    Numbers,
 )
 from npu_advisor.graph.replay.build import Graph, RankGraph
 from npu_advisor.graph.replay.gates import Calibrated, held, open_on, parents, walk
@@ -124,9 +125,7 @@ def _paths(
     parent = parents(graph, calibrated)
     for rank in graph.ranks:
         joined = np.array(list(rank.transit), dtype=np.int64)
-        ends, starts = (nodes[joined].tolist() for nodes in (rank.device.task_end, rank.device.task_start))
-        for end, start in zip(ends, starts, strict=True):
-            parent[end] = start
+        parent[rank.device.task_end[joined]] = rank.device.task_start[joined]
     found = []
     for number, (rank, told) in enumerate(zip(graph.ranks, waits, strict=True)):
         found.append(_rank_paths(graph, calibrated, number, parent, waiting(rank, told), windows(rank.profile)))
@@ -147,7 +146,7 @@ def _joined(rank: RankGraph) -> Spans:
 
 
 def _rank_paths(
-    graph: Graph, calibrated: Calibrated, number: int, parent: list[int], waits: Spans, windows: Windows
+    graph: Graph, calibrated: Calibrated, number: int, parent: Ints, waits: Spans, windows: Windows
 ) -> list[StepPath]:
     rank, rec = graph.ranks[number], calibrated.rec
     mine = np.flatnonzero(graph.net.rank == number)
@@ -172,10 +171,10 @@ def _rank_paths(
     return found
 
 
-def _task_parts(graph: Graph, rank: RankGraph) -> tuple[Ints, Ints]:
+def _task_parts(graph: Graph, rank: RankGraph) -> tuple[Numbers, Numbers]:
     """By node: the part of a path that the task makes which starts there, and the one which ends there; else a gap."""
-    own = np.array([_OF_TASK.get(kind, _GAP) for kind in range(OTHER + 1)], dtype=np.int64)[rank.tasks.kind]
-    starts, ends = (np.full(len(graph.net.rec), _GAP, dtype=np.int64) for _ in range(2))
+    own = np.array([_OF_TASK.get(kind, _GAP) for kind in range(OTHER + 1)], dtype=np.int8)[rank.tasks.kind]
+    starts, ends = (np.full(len(graph.net.rec), _GAP, dtype=np.int8) for _ in range(2))
     starts[rank.device.task_start] = own
     ends[rank.device.task_end] = own
     return starts, ends
@@ -201,7 +200,7 @@ def _pieces(
     graph: Graph,
     calibrated: Calibrated,
     nodes: Ints,
-    tasks: tuple[Ints, Ints],
+    tasks: tuple[Numbers, Numbers],
     main: int,
     open_ops: Mapping[int, Spans],
 ) -> _Pieces:

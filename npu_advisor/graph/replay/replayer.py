@@ -48,8 +48,8 @@ class Replayer:
         # Calibrated, the graph gives back its recording.
         self.end = int(self.calibrated.rec.max(initial=0))
         self.reweighing = Reweighing(net, self.calibrated.w)
-        # The solver with the edges that edits added last, between these pairs of nodes.
-        self._wider, self._pairs = self.solver, _NONE
+        # The pairs of nodes between which edits added edges last.
+        self._pairs = _NONE
         self.count = max((len(profile.table("steps")) for profile in self.profiles), default=0) or 1
         self._held = anchors(self.graph, self.calibrated)
         self.recorded = self._recorded(strict)
@@ -126,14 +126,13 @@ class Replayer:
         more = [
             _largest(first + np.searchsorted(self._pairs, own), w) for own, (_, _, w) in zip(pairs, added, strict=True)
         ]
-        plain = np.append(self.calibrated.w, np.full(len(self._pairs), DROPPED))
-        return self._wider.ends(plain, self._changes(sets, more), self.calibrated.rec)
+        return self.solver.ends(self.calibrated.w, self._changes(sets, more), self.calibrated.rec)
 
     def _extend(self, pairs: Ints) -> None:
         """See to it that there is an edge between each of ``pairs`` of nodes (numbered src * nodes + dst)."""
         if not np.isin(pairs, self._pairs, assume_unique=True).all():
             src, dst = np.divmod(pairs, len(self.graph.net.rec))
-            self._wider = self.solver.extended(src, dst, CHAIN_RANK[DEPTH])
+            self.solver.extend(src, dst, CHAIN_RANK[DEPTH])
             self._pairs = pairs
 
     def _changes(self, sets: Sequence[list[Edit]], added: list[tuple[Numbers, Ints]]) -> list[Change]:
@@ -162,7 +161,7 @@ class Replayer:
                 lost = np.setdiff1d(added[on][0], edge, assume_unique=True)
                 edge, w = np.append(edge, lost), np.append(w, np.full(len(lost), DROPPED))
             own = distinct(np.concatenate([_NONE, *(edges[one] for one in other)]).astype(np.int32))
-            own = own[np.argsort(self._wider.home[own], kind="stable")]
+            own = own[np.argsort(self.solver.home[own], kind="stable")]
             values = self.reweighing.of(sets[number], own)
             if number == order[0]:
                 front = self.calibrated.w.copy()

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_advisor.base.intervals import Ints, Mask
-from npu_advisor.graph.replay.arrays import Numbers
+from npu_advisor.graph.replay.arrays import DROPPED, Numbers
 from npu_advisor.graph.replay.changes import Change, Runs, Sets, drops
 from npu_advisor.graph.replay.lanes import Block, Inner, lay_out
 from npu_advisor.graph.replay.order import places, topological
@@ -35,6 +35,8 @@ class Solver:
 
     def __init__(self, rec: Ints, src: Numbers, dst: Numbers, rank: Numbers | None = None) -> None:
         self._rec, self._src, self._dst = rec, src, dst
+        # Edges of the beginning; others may be taken in behind them.
+        self._own = len(src)
         self._rank = np.zeros(len(src), dtype=np.int8) if rank is None else rank.astype(np.int8)
         self._optional: Mask = np.zeros(len(src), dtype=bool)
         self._widest = 1 << 40
@@ -57,24 +59,24 @@ class Solver:
         far = np.flatnonzero(self._last[self._src] != self.home)
         np.maximum.at(self._last, self._src[far], self.home[far])
 
-    def extended(self, src: Ints, dst: Ints, rank: int) -> Solver:
-        """A solver with more edges, numbered from the last one on, that weights may drop. CycleError if there is no
-        solution with them."""
-        made = Solver.__new__(Solver)
-        made.__dict__.update(self.__dict__)
-        made._src = np.concatenate((self._src, src.astype(np.int32)))
-        made._dst = np.concatenate((self._dst, dst.astype(np.int32)))
-        made._rank = np.append(self._rank, np.full(len(src), rank, dtype=np.int8))
-        made._optional = np.append(self._optional, np.ones(len(src), dtype=bool))
-        if (self._place[src] < self._place[dst]).all():
-            made._blocks = self._blocks.copy()
-            # Where they differ only one of the two keeps its blocks: mostly nobody asks this one again.
-            for number in np.unique(self._place[dst] // NODES).tolist():
-                made._blocks[number] = self._blocks[number] = None
-            made._linked()
-        else:
-            made._ordered(topological(self._place, made._src, made._dst))
-        return made
+    def extend(self, src: Ints, dst: Ints, rank: int) -> None:
+        """Take in more edges, which weights may drop, numbered behind those of the beginning; any that were taken in
+        before go. CycleError, and no change, if there is no solution with them."""
+        before = self._dst[self._own :]
+        ends = [
+            np.append(end[: self._own], more.astype(np.int32)) for end, more in ((self._src, src), (self._dst, dst))
+        ]
+        fits = (self._place[src] < self._place[dst]).all()
+        order = None if fits else topological(self._place, *ends)
+        self._src, self._dst = ends
+        self._rank = np.append(self._rank[: self._own], np.full(len(src), rank, dtype=np.int8))
+        self._optional = np.append(self._optional[: self._own], np.ones(len(src), dtype=bool))
+        if order is not None:
+            self._ordered(order)
+            return
+        for number in np.unique(self._place[np.append(before, dst)] // NODES).tolist():
+            self._blocks[number] = None
+        self._linked()
 
     def may_drop(self, edges: Ints) -> None:
         """Say in advance which edges some set of weights drops."""
@@ -97,7 +99,10 @@ class Solver:
         return not np.isin(self._dst[edges], solid).all()
 
     def solve(self, w: Ints, rec: Ints | None = None) -> Ints:
-        """Times of all nodes for edge weights ``w``; ``rec`` replaces the times of nodes without incoming edges."""
+        """Times of all nodes for edge weights ``w``; ``rec`` replaces the times of nodes without incoming edges.
+
+        The last edges may be left out: they are dropped.
+        """
         times = np.empty(len(self._rec), dtype=np.int64)
         for block, runs, table in self._timed(w, [Change(_NONE, _NONE)], self._rec if rec is None else rec):
             times[block.nodes] = table[block.row, 0] + runs.run[0, :-1]
@@ -122,6 +127,7 @@ class Solver:
 
     def _timed(self, w: Ints, changes: Sequence[Change], rec: Ints) -> Iterator[tuple[Block, Runs, Ints]]:
         """Block by block the ways along its chains, and the times of its keys by row and set of weights less these."""
+        w = np.append(w, np.full(len(self._src) - len(w), DROPPED))
         self.may_drop(np.concatenate([np.flatnonzero(drops(w)), *(one.edge[drops(one.w)] for one in changes)]))
         sets = Sets(w, changes, rec, self.home, len(self._blocks))
         spot = np.empty(len(w), dtype=np.int32)
