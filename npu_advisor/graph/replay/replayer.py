@@ -19,7 +19,9 @@ from npu_advisor.graph.replay.solve import Solver
 from npu_advisor.graph.replay.tasks import KERNEL
 from npu_advisor.model.profile import Profile
 
-_NONE = np.zeros(0, dtype=np.int64)
+_NONE, _NO_EDGE = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
+# Sets of edits are looked for something alike among so many.
+MOST_COMPARED = 64
 
 
 class StepReplay(NamedTuple):
@@ -137,39 +139,44 @@ class Replayer:
 
     def _changes(self, sets: Sequence[list[Edit]], added: list[tuple[Numbers, Ints]]) -> list[Change]:
         """The weights that each set of edits, with its ``added`` edges, changes: on top of those of another set where
-        that is less."""
+        that is less. The largest set comes first, so that most can be on top of it."""
         edges = {id(edit): self.reweighing.touched([edit]) for edits in sets for edit in edits}
         names = [{id(edit) for edit in edits} for edits in sets]
 
         def size(some: set[int]) -> int:
             return sum(len(edges[one]) for one in some)
 
+        first, *_ = order = sorted(range(len(sets)), key=lambda number: -size(names[number])) or [-1]
+        front = self.calibrated.w.copy()
         found: dict[int, Change] = {}
-        order = sorted(range(len(sets)), key=lambda number: -size(names[number]))
-        plain: list[int] = []
-        for number in order:
-            mine, (edge, w) = names[number], added[number]
-            on = min(plain, key=lambda other: size(names[other] ^ mine), default=-1)
-            other = names[on] ^ mine if on >= 0 else mine
-            if on >= 0 and 2 * size(other) > size(mine) > size(names[order[0]]) // 2:
+        for number in order[: len(sets)]:
+            mine, known = names[number], order[: min(len(found), MOST_COMPARED)]
+            near = min(known, key=lambda one: size(names[one] ^ mine), default=-1)
+            other = names[near] ^ mine if near >= 0 else mine
+            if near >= 0 and 2 * size(other) > size(mine) > size(names[first]) // 2:
                 # Other edits of the same edges: much of what they do may be the same.
-                on, other = order[0], names[order[0]] | mine
-            elif on < 0 or size(other) >= size(mine):
-                on, other = -1, mine
-                plain.append(number)
-            if on >= 0:
-                lost = np.setdiff1d(added[on][0], edge, assume_unique=True)
-                edge, w = np.append(edge, lost), np.append(w, np.full(len(lost), DROPPED))
-            own = distinct(np.concatenate([_NONE, *(edges[one] for one in other)]).astype(np.int32))
+                near, other = first, names[first] | mine
+            elif near >= 0 and size(other) >= size(mine):
+                near, other = -1, mine
+            own = distinct(np.concatenate([_NO_EDGE, *(edges[one] for one in other)]))
             own = own[np.argsort(self.solver.home[own], kind="stable")]
             values = self.reweighing.of(sets[number], own)
-            if number == order[0]:
-                front = self.calibrated.w.copy()
+            below = found[near] if near >= 0 else Change(own[:0], values[:0])
+            on = near if below.on < 0 else below.on
+            parts = [(own, values), added[number]]
+            if number == first:
                 front[own] = values
-            elif on == order[0]:
+            elif on == first:
                 new = values != front[own]
-                own, values = own[new], values[new]
-            found[number] = Change(np.append(own, edge), np.append(values, w), on)
+                parts[0] = own[new], values[new]
+            if on >= 0:
+                lost = np.setdiff1d(added[on][0], added[number][0], assume_unique=True)
+                parts.append((lost, np.full(len(lost), DROPPED)))
+            if below.on >= 0:
+                kept = ~np.isin(below.edge, own) & (below.edge < len(front))
+                parts.append((below.edge[kept], below.w[kept]))
+            edge, w = (np.concatenate(column) for column in zip(*parts, strict=True))
+            found[number] = Change(edge, w, on)
         return [found[number] for number in range(len(sets))]
 
     def _recorded(self, strict: Ints) -> list[StepReplay]:
