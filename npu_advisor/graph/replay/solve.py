@@ -21,7 +21,7 @@ from npu_advisor.graph.replay.order import places, topological
 
 _NONE = np.zeros(0, dtype=np.int64)
 # Nodes of a block, and sets of weights that are worked on at once: a few MB an array.
-NODES, SETS = 1 << 14, 128
+NODES, SETS = 1 << 13, 128
 
 
 class Solver:
