@@ -153,6 +153,7 @@ def replayed(results: Results, key: Callable[[RawFinding], str], runs: Sequence[
 def _price_run(results: Results, run: Run, key: Callable[[RawFinding], str], found: Savings) -> None:
     assert run.replayer is not None
     edits = _edits(results, run.positions, key, run.replayer)
+    give_back()
     _price(run, [entry for entry in edits.values() if entry.variants], found)
     del edits
     give_back()

@@ -135,7 +135,9 @@ def lay_out(order: Numbers, low: int, high: int, inner: Inner, widest: int) -> B
 
 
 def _narrow(values: Ints) -> Numbers:
-    return values.astype(np.int32)
+    """Numbers of edges, or positions in a block, in as few bytes as hold them."""
+    fits = int(values.min(initial=0)) >= -(2**15) and int(values.max(initial=0)) < 2**15
+    return values.astype(np.int16 if fits else np.int32)
 
 
 def _crossing(inner: Inner, into: Ints, spot: Ints, of: Ints, loose: Ints) -> _Ways:

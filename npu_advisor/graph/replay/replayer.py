@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from npu_advisor.base.heap import give_back
 from npu_advisor.base.intervals import Ints, covered, distinct, subtract, union
 from npu_advisor.graph.replay.arrays import CHAIN_RANK, DEPTH, DROPPED, Numbers
 from npu_advisor.graph.replay.build import Graph, build
@@ -128,7 +129,9 @@ class Replayer:
         more = [
             _largest(first + np.searchsorted(self._pairs, own), w) for own, (_, _, w) in zip(pairs, added, strict=True)
         ]
-        return self.solver.ends(self.calibrated.w, self._changes(sets, more), self.calibrated.rec)
+        changes = self._changes(sets, more)
+        give_back()
+        return self.solver.ends(self.calibrated.w, changes, self.calibrated.rec)
 
     def _extend(self, pairs: Ints) -> None:
         """See to it that there is an edge between each of ``pairs`` of nodes (numbered src * nodes + dst)."""
