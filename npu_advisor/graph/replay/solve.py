@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_advisor.base.intervals import Ints, Mask
-from npu_advisor.graph.replay.arrays import DROPPED, Numbers
+from npu_advisor.graph.replay.arrays import Numbers
 from npu_advisor.graph.replay.changes import Change, Runs, Sets, drops
 from npu_advisor.graph.replay.lanes import Block, Inner, lay_out
 from npu_advisor.graph.replay.order import places, topological
@@ -127,7 +127,6 @@ class Solver:
 
     def _timed(self, w: Ints, changes: Sequence[Change], rec: Ints) -> Iterator[tuple[Block, Runs, Ints]]:
         """Block by block the ways along its chains, and the times of its keys by row and set of weights less these."""
-        w = np.append(w, np.full(len(self._src) - len(w), DROPPED))
         self.may_drop(np.concatenate([np.flatnonzero(drops(w)), *(one.edge[drops(one.w)] for one in changes)]))
         sets = Sets(w, changes, rec, self.home, len(self._blocks))
         spot = np.empty(len(w), dtype=np.int32)
