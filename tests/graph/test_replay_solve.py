@@ -211,6 +211,9 @@ def test_a_solver_is_extended(back: bool, monkeypatch: pytest.MonkeyPatch) -> No
     made.extend(*more, 1)
     longer = np.append(w, _ints([5, DROPPED, 10**12]))
     assert made.solve(longer).tolist() == _plain(rec, np.append(src, more[0]), np.append(dst, more[1]), longer)
+    assert made.ends(w, [Change(_ints([len(w) + 2]), _ints([10**12]))]) == [
+        max(_plain(rec, np.append(src, more[0][2]), np.append(dst, more[1][2]), np.append(w, 10**12)))
+    ]
     with pytest.raises(CycleError):
         made.extend(_ints([390, 10]), _ints([10, 390]), 1)
     assert made.solve(longer).tolist() == _plain(rec, np.append(src, more[0]), np.append(dst, more[1]), longer)

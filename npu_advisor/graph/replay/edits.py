@@ -96,11 +96,11 @@ class Reweighing:
         """The weights of some edges (each once) with edits applied."""
         self._spot[edges] = np.arange(len(edges))
         out = self._w[edges]
-        smallest = np.full(len(out), np.iinfo(np.int64).max)
+        for edge, _ in (edit.assign for edit in edits):
+            at = self._spot[edge]
+            out[at[at >= 0]] = np.iinfo(np.int64).max
         for edge, value in (edit.assign for edit in edits):
-            self._at_most(smallest, edge, value)
-        assigned = smallest < np.iinfo(np.int64).max
-        out[assigned] = smallest[assigned]
+            self._at_most(out, edge, value)
         self._cut(out, edges, merge(edits).cut)
         for edge, value in (edit.limit for edit in edits):
             self._at_most(out, edge, value)

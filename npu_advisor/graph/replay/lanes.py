@@ -36,7 +36,7 @@ class Block(NamedTuple):
     """A block whose times fill a table of rows: the origin at time 0, the ``imports``, and the keys level by level.
 
     ``nodes`` are the block's chain by chain, ``along`` is the edge into each along its chain (-1: a chain begins
-    there), ``row`` that of the last key at or before each; ``starts`` are the positions of the keys in ``nodes``.
+    there), ``row`` that of the last key at or before each.
     ``imports`` are the nodes of earlier blocks that edges come from. ``loose`` are the nodes that may lose all their
     edges ``bonds`` (edge, which of the nodes): an edge from the origin then holds them at their recorded time.
 
@@ -50,7 +50,6 @@ class Block(NamedTuple):
     nodes: Numbers
     along: Numbers
     row: Numbers
-    starts: Numbers
     imports: Numbers
     loose: Numbers
     bonds: tuple[Numbers, Numbers]
@@ -115,13 +114,12 @@ def lay_out(order: Numbers, low: int, high: int, inner: Inner, widest: int) -> B
     bonds = np.flatnonzero(np.isin(inner.dst, loose))
     return Block(
         nodes=order[low:high][nodes],
-        along=_narrow(np.append(inner.edge, -1)[into[nodes]]),
+        along=np.append(inner.edge, -1)[into[nodes]].astype(np.int32),
         row=_narrow(base + at[of]),
-        starts=_narrow(starts),
         imports=order[low + imports],
         loose=order[low:high][loose],
         bonds=(inner.edge[bonds], _narrow(np.searchsorted(loose, inner.dst[bonds]))),
-        edge=_narrow(number[by]),
+        edge=number[by].astype(np.int32),
         source=_narrow(source[by]),
         leaves=_narrow(leaves[by]),
         enters=_narrow(enters[by]),
@@ -135,7 +133,7 @@ def lay_out(order: Numbers, low: int, high: int, inner: Inner, widest: int) -> B
 
 
 def _narrow(values: Ints) -> Numbers:
-    """Numbers of edges, or positions in a block, in as few bytes as hold them."""
+    """Positions in a block, in as few bytes as hold them."""
     fits = int(values.min(initial=0)) >= -(2**15) and int(values.max(initial=0)) < 2**15
     return values.astype(np.int16 if fits else np.int32)
 

@@ -130,7 +130,7 @@ class Solver:
         w = np.append(w, np.full(len(self._src) - len(w), DROPPED))
         self.may_drop(np.concatenate([np.flatnonzero(drops(w)), *(one.edge[drops(one.w)] for one in changes)]))
         sets = Sets(w, changes, rec, self.home, len(self._blocks))
-        spot = np.empty(len(w), dtype=np.int32)
+        spot = np.empty(len(self._src), dtype=np.int32)
         alive, times = np.zeros(0, dtype=np.int32), np.zeros((0, len(changes)), dtype=np.int64)
         where = np.empty(len(rec), dtype=np.int32)
         for number in range(len(self._blocks)):
