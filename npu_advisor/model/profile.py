@@ -15,6 +15,9 @@ from npu_advisor.model.table import Table
 DeviceKind = Literal["npu", "gpu", "cpu"]
 Form = Literal["text", "db", "trace", "csv", "msprof", "kineto"]
 
+# The code of the remark that rows are missing from the kernels.
+KERNELS_CUT = "kernels_cut"
+
 
 @dataclass(frozen=True)
 class Diagnostic:

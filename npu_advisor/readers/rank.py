@@ -19,7 +19,8 @@ from npu_advisor.base.errors import ProfileError
 from npu_advisor.base.heap import give_back
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
-from npu_advisor.model.profile import Profile, ProfileInfo
+from npu_advisor.base.units import format_us
+from npu_advisor.model.profile import KERNELS_CUT, Profile, ProfileInfo
 from npu_advisor.model.table import Table
 from npu_advisor.readers.cluster import ledger_steps, read_cluster_comms, read_ledger
 from npu_advisor.readers.comm import comm_table, read_communication, read_links
@@ -43,6 +44,8 @@ _OF_TRACE = (
     *("ops", "frames", "enqueues", "dequeues", "apis", "tasks", "comm_tasks", "overlap", "counters", "gcs"),
     *("flow_points", "tracks"),
 )
+# A CSV of kernels that holds less of the computing than this is cut.
+_WHOLE = 0.9
 # A trace without an end that changed this recently may have a writer that still runs.
 _FRESH_S = 60
 
@@ -268,12 +271,26 @@ class _Rank:
         self.absent.update(found.absent)
 
     def _steps_of_ledger(self) -> None:
-        """Where only the writer's own ledger tells of the steps, that is what there is to show."""
+        """Where the writer's own ledger says most of the steps, that is what there is to show."""
         timed = {"ops", "kernels", "frames", "dequeues", "steps"} & set(self.columns)
-        if "step_trace" in self.columns and not timed:
+        if "step_trace" not in self.columns:
+            return
+        if timed == {"kernels"} and "trace" not in self.source.files:
+            self._cut_kernels()
+        elif not timed:
             self.columns["steps"] = ledger_steps(self.columns["step_trace"])
             if "step_trace" in self.source.files:
                 self.notes.say("ledger_only", "warning", self.source.files["step_trace"].name)
+
+    def _cut_kernels(self) -> None:
+        """Where a CSV of kernels has lost rows, the ledger still tells the steps."""
+        ledger = self.columns["step_trace"]
+        # The ledger counts what overlaps once, so that a whole file adds up to no less.
+        held, told = self.columns["kernels"]["dur_ns"].sum() / 1000, np.nansum(ledger["compute_us"])
+        if held < _WHOLE * told:
+            self.columns["steps"] = ledger_steps(ledger)
+            file = self.source.files["kernel_details"].name
+            self.notes.say(KERNELS_CUT, "warning", file, held=format_us(held), told=format_us(told))
 
     def _still_written(self) -> None:
         """Say so when a file changed while it was read, or has no end and changed a moment ago."""

@@ -127,6 +127,21 @@ def test_a_ledger_alone(tmp_path: Path) -> None:
     assert [step.free_us for step in report.steps] == [20, 20] and not report.findings
 
 
+@pytest.mark.parametrize(("told_us", "cut"), [(2, False), (3, True)])
+def test_kernels_that_are_cut_tell_no_steps(tmp_path: Path, told_us: int, cut: bool) -> None:
+    """A file of kernels that computes for less than the ledger says has lost rows."""
+    folders = [tmp_path / f"host_{rank}_20250102030405000_ascend_pt/ASCEND_PROFILER_OUTPUT" for rank in range(2)]
+    for rank, folder in enumerate(folders):
+        write_csv(folder, "kernel_details.csv", KERNEL_HEAD, [kernel("a", 0, 1), kernel("b", 5, 1)])
+        write_csv(folder, "step_trace_time.csv", LEDGER, [[4, told_us, 5, 1, 6, 20]])
+        write_info(folder.parent, rank)
+    one, two = load_profiles(tmp_path)
+    assert ("kernels_cut" in codes(one)) == cut == (not one.peers) == (not two.peers)
+    assert one.kernels["name"].tolist() == ["a", "b"]
+    assert one.steps["compute_us"].tolist() == [told_us]
+    assert one.steps["free_us"].tolist() == [20 if cut else 4]
+
+
 def test_mindspore_is_told_apart(tmp_path: Path) -> None:
     head = ["Step ID", *KERNEL_HEAD[1:]]
     for folder in (tmp_path / "a" / "node_1_20250102030405_ascend_ms", tmp_path / "b" / "renamed"):

@@ -25,6 +25,10 @@ ENGINE: dict[str, tuple[str, str]] = {
         "only one rank of the run was read",
         "只读取了该任务的一张卡",
     ),
+    "absent.kernels_cut": (
+        "rows are missing from the kernels of this rank",
+        "该卡的 kernel 缺少部分行",
+    ),
     "absent.one_step": (
         "only one step was recorded, and steps are compared with each other",
         "只采集了一个步，而该规则需要在步与步之间比较",

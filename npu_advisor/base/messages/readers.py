@@ -76,6 +76,12 @@ READERS: dict[str, tuple[str, str]] = {
         "only the step times that the profiler summed up are here: where the time goes is known, not why",
         "只有 profiler 汇总的 step 耗时：能看出时间花在哪里，看不出原因",
     ),
+    "diag.kernels_cut": (
+        "its kernels compute for {held} of the {told} that the profiler summed up: rows are missing. Steps are told "
+        "as it summed them up; what is said of kernels holds for those left, and ranks are not compared by theirs",
+        "其中的 kernel 只计算了 {held}，而 profiler 汇总为 {told}：缺少部分行。step 按其汇总给出；"
+        "关于 kernel 的结论只针对剩余的行，各卡之间也不据此比较",
+    ),
     "diag.cluster_output_skipped": (
         "the output of a cluster analysis lies beside the profiles and is not used: the profiles hold more",
         "profile 旁有集群分析的输出，未使用：profile 本身信息更全",
