@@ -74,7 +74,7 @@ def last_seam(buffer: bytes, start: int = 0, end: int | None = None) -> re.Match
 
 
 def spans_of(path: Path, span: int = SPAN) -> list[tuple[int, int]]:
-    """The (begin, end) of stretches of whole events, of about ``span`` bytes at most; none where there is no bare array.
+    """The (begin, end) of stretches of whole events of about ``span`` bytes at most; none where there is no bare array.
 
     Raises OSError.
     """
