@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gzip
 import os
 import shutil
 import subprocess
@@ -96,6 +97,7 @@ def _commands(folder: str, trace: Path) -> dict[str, list[str]]:
     found = {
         "json.load": [sys.executable, "-c", JSON_LOAD, str(trace)],
         "npu-advisor": whole,
+        "trace as .gz": [*whole[:3], str(_zipped(folder, trace)), *whole[4:]],
         OTHER_RULES: kept,
         "second run": kept,
     }
@@ -103,6 +105,16 @@ def _commands(folder: str, trace: Path) -> dict[str, list[str]]:
     if other:
         found["msprof-analyze"] = [other, "advisor", "all", "-d", folder, "-o", str(Path(folder) / "msprof")]
     return found
+
+
+def _zipped(folder: str, trace: Path) -> Path:
+    """The same profile, its trace zipped."""
+    twin = Path(folder).with_name("zipped")
+    shutil.copytree(folder, twin, copy_function=os.link, ignore=shutil.ignore_patterns(trace.name))
+    into = twin / trace.relative_to(folder)
+    with trace.open("rb") as plain, gzip.open(f"{into}.gz", "wb", compresslevel=6) as packed:
+        shutil.copyfileobj(plain, packed, 1 << 20)
+    return twin
 
 
 def _kept(folder: str) -> Path:

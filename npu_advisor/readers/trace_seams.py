@@ -18,8 +18,9 @@ MARK = b"\xef\xbb\xbf"
 BLOCK = 1 << 20
 # The longest event, and the longest text before the first, that a block may have to hold at once.
 LONGEST = 64 << 20
-# Spans are small enough for all processes to end together, large enough for joining them to cost little.
-SPAN = 8 << 20
+# Spans are small enough for all processes to end together, and to be held by them beside a trace that is not large;
+# and large enough for joining them to cost little.
+SPAN, SHORTEST, MANY = 8 << 20, 2 << 20, 32
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def last_seam(buffer: bytes, start: int = 0, end: int | None = None) -> re.Match
 
 
 def spans_of(path: Path, span: int = SPAN) -> list[tuple[int, int]]:
-    """The (begin, end) of stretches of whole events of about ``span`` bytes; none for what is not a bare, plain array.
+    """The (begin, end) of stretches of whole events of about ``span`` bytes at most; none where there is no bare array.
 
     Raises OSError.
     """
@@ -82,7 +83,7 @@ def spans_of(path: Path, span: int = SPAN) -> list[tuple[int, int]]:
         file.seek(0)
         if file.read(1 << 16).removeprefix(MARK).lstrip(PADDING)[:1] != b"[":
             return []
-        cuts = [0]
+        cuts, span = [0], min(span, max(SHORTEST, size // MANY))
         for target in range(span, size - span // 2, span):
             if target > cuts[-1] and (cut := _seam_behind(file, target)):
                 cuts.append(cut)
