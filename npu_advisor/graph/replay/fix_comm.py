@@ -80,16 +80,18 @@ def overlap(at: Context, rows: Ints) -> Variants:
     tasks = at.tasks.of("comms", rows)
     tasks = tasks[np.argsort(at.tasks.issue[tasks], kind="stable")]
     step = at.profile.table("comms")["step"][at.tasks.row[tasks]]
-    costs = _Costs(at)
-    bundles = [_bundle(at, tasks[step == number], costs) for number in np.unique(step).tolist()]
+    costs, op = _Costs(at), at.tasks.op
+    backward = (op >= 0) & (at.ops["track"][np.maximum(op, 0)] != main_thread(at.profile))
+    bundles = [_bundle(at, tasks[step == number], costs, backward) for number in np.unique(step).tolist()]
     low = [one._replace(merged=one.moving) for one in bundles]
     high = [one._replace(kept=1, merged=0) for one in bundles]
     return Variants(*(_moved(at, some) for some in (low, bundles, high)))
 
 
-def _bundle(at: Context, tasks: Ints, costs: _Costs) -> _Bundle:
+def _bundle(at: Context, tasks: Ints, costs: _Costs, backward: Mask) -> _Bundle:
+    """The bundle of these collectives; ``backward`` tells which tasks another thread than the main one asked for."""
     moving, size = _moving(at, tasks), _payload(at, tasks)
-    total, before = int(moving.sum()), _backward(at, tasks)
+    total, before = int(moving.sum()), _before(at, tasks, backward)
     if not np.isfinite(size).all() or not size.sum():
         return _Bundle(tasks, before, len(tasks), total, total)
     kept = min(len(tasks), max(1, math.ceil(float(size.sum()) / BUCKET)))
@@ -194,13 +196,12 @@ def _moving(at: Context, tasks: Ints) -> Ints:
     return found
 
 
-def _backward(at: Context, tasks: Ints) -> Ints:
+def _before(at: Context, tasks: Ints, backward: Mask) -> Ints:
     """Kernels of the backward pass before these collectives, in issue order; else all kernels of their step."""
     own = at.tasks
     mine = at.kernels_of(int(at.profile.table("comms")["step"][own.row[tasks[0]]]))
     mine = mine[own.issue[mine] < own.issue[tasks[-1]]]
     mine = mine[np.argsort(own.issue[mine], kind="stable")]
-    thread = np.where(own.op[mine] >= 0, at.ops["track"][np.maximum(own.op[mine], 0)], -1)
-    other = mine[(thread >= 0) & (thread != main_thread(at.profile))]
+    other = mine[backward[mine]]
     found: Ints = other if len(other) else mine
     return found

@@ -54,17 +54,17 @@ def fuse(at: Context, rows: Ints, *, per_parameter: bool = False) -> Variants:
 
 def _updates(at: Context, rows: Ints) -> Iterator[_Update]:
     """The update below each of ``rows`` that has one."""
-    tasks, pre = at.tasks, at.ops["pre"]
+    tasks, pre, last, start = at.tasks, at.ops["pre"], at.ops["last"], at.ops["start_ns"]
     kernels = np.flatnonzero((tasks.kind == KERNEL) & (tasks.op >= 0))
-    below = Index(pre[tasks.op[kernels]])
+    below, units = Index(pre[tasks.op[kernels]]), at.units(tasks.op[kernels])
     for row in rows.tolist():
-        mine = kernels[below.between(pre[[row]] + 1, at.ops["last"][[row]] + 1)]
-        unit, owner = np.unique(at.units(tasks.op[mine]), return_inverse=True)
-        order = np.argsort(at.ops["start_ns"][unit], kind="stable")
+        own = below.between(pre[[row]] + 1, last[[row]] + 1)
+        unit, owner = np.unique(units[own], return_inverse=True)
+        order = np.argsort(start[unit], kind="stable")
         place = np.empty(len(unit), dtype=np.int64)
         place[order] = np.arange(len(unit))
         if len(unit):
-            yield _Update(row, unit[order], mine, place[owner.ravel()])
+            yield _Update(row, unit[order], kernels[own], place[owner.ravel()])
 
 
 def _work(at: Context, tasks: Ints) -> float:
