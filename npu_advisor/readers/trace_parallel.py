@@ -92,7 +92,8 @@ class TraceScan:
 
         while found := self.next():
             number, task = found
-            self.put(number, part_of(task), task.weight)
+            # Numba takes memory for good: that of the helpers goes with them.
+            self.put(number, part_of(task, compiled=not self._helpers), task.weight)
             # At once: parts that wait take more room than what they are joined to.
             joined.take_in(self._done)
             if progress:

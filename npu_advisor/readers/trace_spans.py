@@ -13,7 +13,7 @@ from npu_advisor.readers.trace_decode import ASCEND, Recovery, decode
 from npu_advisor.readers.trace_events import EventSorter, Sorted
 from npu_advisor.readers.trace_seams import BLOCK, PADDING, Block, Span, Stretch, last_seam
 
-# Importing numba and loading what it compiled, in two processes, takes as long as decoding this.
+# Importing numba and loading what it compiled takes as long as decoding half of this.
 LARGE = 256 << 20
 
 
@@ -37,17 +37,18 @@ def no_cyclic_gc() -> Iterator[None]:
             gc.enable()
 
 
-def part_of(task: Span | Stretch) -> Part:
-    """What a stretch of a trace holds. Raises OSError."""
+def part_of(task: Span | Stretch, compiled: bool = True) -> Part:
+    """What a stretch of a trace holds; without ``compiled``, numba is left alone. Raises OSError."""
     if isinstance(task, Span):
-        return scan(*task)
+        return scan(*task, compiled)
     block = task.block
     # How large the whole is shows only as it is unzipped.
-    size = block.offset + len(block.data)
-    return _scanned(block.data, 0, len(block.data), block.offset, size, last=block.last, complete=task.complete)
+    compiled = compiled and compiled_wanted(block.offset + len(block.data))
+    data = block.data
+    return _scanned(data, 0, len(data), block.offset, last=block.last, complete=task.complete, compiled=compiled)
 
 
-def scan(path: Path, begin: int, end: int, size: int) -> Part:
+def scan(path: Path, begin: int, end: int, size: int, compiled: bool = True) -> Part:
     """Decode and sort the events of one span of a file of ``size`` bytes. Raises OSError."""
     with path.open("rb") as file:
         file.seek(begin)
@@ -59,13 +60,14 @@ def scan(path: Path, begin: int, end: int, size: int) -> Part:
     if end == size:
         complete = data[high - 1 : high] == b"]"
         high -= complete
-    return _scanned(data, low, high, begin, size, last=end == size, complete=complete)
+    compiled = compiled and compiled_wanted(size)
+    return _scanned(data, low, high, begin, last=end == size, complete=complete, compiled=compiled)
 
 
-def _scanned(data: bytes, low: int, high: int, offset: int, size: int, *, last: bool, complete: bool) -> Part:
-    """The events of ``data`` between two bytes of it, which begins at ``offset`` of a trace of ``size`` bytes."""
+def _scanned(data: bytes, low: int, high: int, offset: int, *, last: bool, complete: bool, compiled: bool) -> Part:
+    """The events of ``data`` between two bytes of it, which begins at ``offset`` of its trace."""
     sorter, recovery = EventSorter(), Recovery()
-    if found := _compiled(data, low, high) if compiled_wanted(size) else None:
+    if found := _compiled(data, low, high) if compiled else None:
         sorter, recovery.events = found
     else:
         with no_cyclic_gc():
