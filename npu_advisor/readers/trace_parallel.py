@@ -68,7 +68,7 @@ class TraceScan:
         spans = spans_of(path) if size >= LARGE else []
         if len(spans) > 1:
             return cls(_Spans(path, spans), min(helpers, len(spans) - 1))
-        large = size >= (LARGE_ZIPPED if is_zipped(path) else LARGE)
+        large = size >= LARGE or (size >= LARGE_ZIPPED and is_zipped(path))
         return cls(_Stretches(path), helpers if large else 0)
 
     def finish(self, sorter: EventSorter, progress: Callable[[int], None] | None) -> tuple[Extent, Recovery]:

@@ -27,9 +27,9 @@ import importlib, os, signal, sys
 
 module, name, times = sys.argv[1], sys.argv[2], int(sys.argv[3])
 from npu_advisor.readers import trace_parallel, trace_seams
-if module != "npu_advisor.readers.trace_decode":
-    trace_parallel.LARGE = 0
-    trace_seams.spans_of.__defaults__ = (40_000,)
+trace_parallel.LARGE = trace_parallel.LARGE_ZIPPED = 0
+trace_parallel.SPAN = 40_000
+trace_seams.spans_of.__defaults__ = (40_000,)
 
 place = importlib.import_module(module)
 original = getattr(place, name)
@@ -45,9 +45,10 @@ setattr(place, name, interrupted)
 from npu_advisor.cli.app import main
 sys.exit(main(sys.argv[4:]))
 """
+SCANNING = ("npu_advisor.readers.trace_parallel", "_Joined", 1)
 PHASES = {
     "finding the profile": ("npu_advisor.session", "locate", 1),
-    "scanning with helpers": ("npu_advisor.readers.trace", "_joined", 1),
+    "scanning with helpers": SCANNING,
     "reading a table": ("npu_advisor.readers.rank", "read_kernel_details", 1),
     "linking": ("npu_advisor.session", "link", 1),
     "loading the rules": ("npu_advisor.session", "load_rules", 1),
@@ -129,7 +130,7 @@ def test_a_zipped_trace(tmp_path: Path) -> None:
     with gzip.open(f"{trace}.gz", "wb") as zipped:
         zipped.write(trace.read_bytes())
     trace.unlink()
-    _assert_clean(Ended(("npu_advisor.readers.trace", "decode", 1), [str(profile)], tmp_path))
+    _assert_clean(Ended(SCANNING, [str(profile)], tmp_path))
 
 
 def test_a_database_with_a_log_beside_it(tmp_path: Path) -> None:
