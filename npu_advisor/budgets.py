@@ -165,6 +165,8 @@ def _quantity(entry: Mapping[str, Any], key: str, unit: str, metric: str, origin
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise ValueError
         found = parse_quantity(str(value), unit)
+        if key == "max" and found < 0:
+            raise ValueError
     except ValueError:
         raise _misfit(origin, metric, key, value) from None
     if unit == "share" and found > 1 and not (isinstance(value, str) and value.strip().endswith("%")):
@@ -174,7 +176,7 @@ def _quantity(entry: Mapping[str, Any], key: str, unit: str, metric: str, origin
 
 def _whole(entry: Mapping[str, Any], key: str, metric: str, origin: str) -> int | None:
     value = entry.get(key)
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
         raise _misfit(origin, metric, key, value)
     return value
 

@@ -105,7 +105,10 @@ class Results:
             return
         if any(remark.code == UNFINISHED for remark in report.diagnostics):
             return
-        told = report.model_dump_json().encode()
+        try:
+            told = report.model_dump_json().encode()
+        except ValueError:  # names of files that are no text
+            return
         # Kept only if it comes back to the letter.
         if type(report).model_validate_json(told).model_dump_json().encode() == told:
             entry = msgspec.json.encode(_Entry(dict(sources), msgspec.Raw(told)))

@@ -29,7 +29,7 @@ from npu_advisor.findings import ProfileFacts, Report, Tool, WhatIf
 from npu_advisor.graph.links import link
 from npu_advisor.graph.steps import keep_steps
 from npu_advisor.model.profile import Diagnostic, Profile, ProfileSet
-from npu_advisor.readers import RankSource, locate, read_rank
+from npu_advisor.readers import RankSource, locate_all, read_rank
 from npu_advisor.results import CHIP, Asked, Paths
 from npu_advisor.rules.loader import load_rules
 
@@ -160,7 +160,7 @@ def load_profiles(
     ``cache`` is as for :func:`analyze`. A rank that cannot be read is left out and named in the diagnostics of the
     first one that can.
     """
-    sources = [source for single in _each(path) for source in locate(Path(single))]
+    sources = locate_all(_each(path))
     counter, read = _Bytes(sources, progress), _reader(cache)
     profiles, failures = ProfileSet(), []
     for source in sources:

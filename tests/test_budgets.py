@@ -103,6 +103,8 @@ def test_only_errors_fail() -> None:
         ({"step_us": {"max": 1, "rnk": 0}}, "budget step_us: unknown key rnk; did you mean 'rank'?; known: max"),
         ({"step_us": {"max": 1, "level": "fatal"}}, "budget step_us: level must be error or warning, not 'fatal'"),
         ({"step_us": {"max": 1, "rank": "0"}}, "budget step_us: rank = '0' does not fit here"),
+        ({"step_us": {"max": "-1 ms"}}, "budget step_us: max = '-1 ms' does not fit here"),
+        ({"findings": {"high": {"max": 0, "rank": -1}}}, "budget findings.high: rank = -1 does not fit here"),
         ({"step_us": {"mx": 1}}, "budget step_us: unknown key mx"),
         ({"idle_owner_us": {"snyc": {"max": 1}}}, "budget idle_owner_us.snyc: no such metric"),
         ({"idle_share": {"max": 20}}, 'budget idle_share: max = 20 is more than the whole: write percents as "20 %"'),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import threading
@@ -309,3 +310,10 @@ def test_a_report_written_into_the_profile_changes_nothing(job: Path, runs: Runs
     (job / "report.html").write_text("<p>")
     runs(job)
     assert runs.fresh == 1
+
+
+def test_a_report_that_names_a_path_that_is_no_text_is_not_kept(job: Path, tmp_path: Path) -> None:
+    odd = job.rename(tmp_path / os.fsdecode(b"job\xff"))
+    settle()
+    assert analyze(odd, cache=tmp_path / "kept").findings
+    assert Shelf(tmp_path / "kept").use().reports == 0

@@ -22,7 +22,8 @@ from npu_advisor.base.messages import say
 AUTO = "auto"
 # All entries together, in bytes.
 LIMIT = 8 << 30
-COLUMNS, REPORT, PART = ".npz", ".report", ".part"
+# Nobody else's files end so: whatever else lies in the folder is not ours to count or remove.
+COLUMNS, REPORT, PART = ".npu-advisor-columns", ".npu-advisor-report", ".npu-advisor-part"
 # What a run that was killed has left half written.
 _STALE_S = 86_400
 

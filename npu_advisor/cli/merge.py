@@ -108,11 +108,9 @@ def traces_of(paths: Sequence[str], ranks: Sequence[int]) -> dict[int, Path]:
 
     ConfigError when there is none, one in pieces, or several that no rank tells apart.
     """
-    from npu_advisor.readers import locate
+    from npu_advisor.readers import locate_all
 
-    sources = [
-        source for path in paths for source in locate(Path(path)) if not ranks or source.rank_hint in (*ranks, -1)
-    ]
+    sources = [source for source in locate_all(paths) if not ranks or source.rank_hint in (*ranks, -1)]
     found = [source for source in sources if "trace" in source.files]
     if not found or any(source.parts.get("trace") for source in found):
         raise ConfigError(say("trace.none", path=", ".join(paths)), None, say("trace.none_do"))

@@ -58,7 +58,7 @@ def _identity(finding: Finding) -> tuple[str, str, str]:
 def _change(one: Finding | None, other: Finding | None, base: Report, new: Report, step_us: float) -> FindingChange:
     shown = other or one
     assert shown is not None
-    costs = [_cost(finding) for finding in (one, other)]
+    costs = [_cost(one, base), _cost(other, new)]
     return FindingChange.model_validate(
         {
             "status": _status(one, other, costs, base, new, step_us),
@@ -78,11 +78,15 @@ def _bare(finding: Finding | None) -> object:
     return finding.location.model_copy(update={"code": None}) if finding and finding.location else None
 
 
-def _cost(finding: Finding | None) -> float | None:
-    """What a finding costs per step: what its fix saves, else what was recorded."""
+def _cost(finding: Finding | None, report: Report) -> float | None:
+    """What a finding costs per step: what its fix saves, else what was recorded in all steps, shared among them."""
     if finding is None:
         return None
-    return finding.saving.us_per_step if finding.saving else finding.recorded_us
+    if finding.saving is not None or finding.recorded_us is None:
+        return finding.saving.us_per_step if finding.saving else None
+    runs = sum(info.rank == finding.rank for info in report.profile.ranks)
+    steps = sum(step.rank == finding.rank for step in report.steps)
+    return finding.recorded_us * max(runs, 1) / max(steps, 1)
 
 
 def _status(

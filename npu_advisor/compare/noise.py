@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from math import comb, erfc, isfinite, sqrt
+from math import comb, erfc, isclose, isfinite, sqrt
 
 import numpy as np
 
@@ -57,8 +57,10 @@ def change(key: str, sides: Two, judgement: Judgement | None = None) -> Change:
     base, new = sides
     if base is None or new is None or not isfinite(base) or not isfinite(new):
         return Change(key=key, base=base, new=new, change=None, judgement=judgement)
-    share = (new - base) / base if base else None
-    return Change(key=key, base=base, new=new, change=new - base, share=share, judgement=judgement)
+    # Means of equal values over another number of steps differ in their last digit.
+    moved = 0.0 if isclose(base, new, rel_tol=1e-12) else new - base
+    share = moved / base if base else None
+    return Change(key=key, base=base, new=new, change=moved, share=share, judgement=judgement)
 
 
 def judged(key: str, sides: Sequence[Sequence[float]], floor: float = RUN_FLOOR) -> Change:

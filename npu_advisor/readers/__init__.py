@@ -8,11 +8,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-_HOMES = {"RankSource": "discover", "locate": "discover", "parse_raw": "parse", "read_rank": "rank"}
-__all__ = ["RankSource", "locate", "parse_raw", "read_rank"]
+_HOMES = dict.fromkeys(("RankSource", "locate", "locate_all"), "discover")
+_HOMES |= {"parse_raw": "parse", "read_rank": "rank"}
+__all__ = ["RankSource", "locate", "locate_all", "parse_raw", "read_rank"]
 
 if TYPE_CHECKING:
-    from npu_advisor.readers.discover import RankSource, locate
+    from npu_advisor.readers.discover import RankSource, locate, locate_all
     from npu_advisor.readers.parse import parse_raw
     from npu_advisor.readers.rank import read_rank
 

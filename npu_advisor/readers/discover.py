@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -107,6 +107,15 @@ def locate(path: Path) -> list[RankSource]:
     if remarks:
         sources[0] = replace(sources[0], remarks=(*remarks, *sources[0].remarks))
     return sources
+
+
+def locate_all(paths: Iterable[str | Path]) -> list[RankSource]:
+    """Every rank under ``paths``, once however many of them lead to it: what was recorded once happened once."""
+    found: dict[object, RankSource] = {}
+    for source in (source for path in paths for source in locate(Path(path))):
+        files = frozenset(map(os.path.realpath, iter_files(source)))
+        found.setdefault((files, source.rank_hint), source)
+    return list(found.values())
 
 
 def raw_folders(path: Path) -> list[Path]:

@@ -10,7 +10,7 @@ import pytest
 
 from npu_advisor.base import shelf
 from npu_advisor.base.errors import ConfigError
-from npu_advisor.base.shelf import COLUMNS, REPORT, BrokenEntryError, Shelf, user_folder
+from npu_advisor.base.shelf import COLUMNS, PART, REPORT, BrokenEntryError, Shelf, user_folder
 
 
 def _put(kept: Shelf, name: str, content: bytes = b"x") -> None:
@@ -64,10 +64,22 @@ def test_the_least_recently_used_go_first(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_clearing_leaves_nothing(tmp_path: Path) -> None:
     kept = Shelf(tmp_path / "kept")
-    for name in (f"a{COLUMNS}", f"b{REPORT}", "left.part", "mine.txt"):
+    for name in (f"a{COLUMNS}", f"b{REPORT}", f"left{PART}"):
         (kept.folder / name).write_text("12")
     assert kept.clear() == (1, 1, 4)
-    assert _names(kept) == ["mine.txt"]
+    assert _names(kept) == []
+
+
+def test_what_else_lies_in_the_folder_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Shelf(tmp_path)
+    mine = ["data.npz", "film.part", "last.report", "notes.txt"]
+    for name in mine:
+        (tmp_path / name).write_text("12")
+        os.utime(tmp_path / name, (0, 0))
+    monkeypatch.setattr(shelf, "LIMIT", 0)
+    _put(kept, f"a{REPORT}")
+    assert kept.use() == kept.clear() == (0, 0, 0)
+    assert _names(kept) == mine
 
 
 def test_the_folder_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -209,3 +209,10 @@ def test_what_is_only_hidden_now_does_not_count_as_fixed(generated: Generated) -
     (entry,) = verify(base, new, select=rules).verified
     assert (entry.rule_id, entry.how) == ("data-loader", "step")
     assert entry.predicted_us == pytest.approx(entry.realised_us, rel=0.1)
+
+
+def test_what_no_fix_gives_back_is_told_per_step_however_many_were_recorded(generated: Generated) -> None:
+    found = compare(generated(_settings(steps=1)), generated(_settings(steps=4)), select=["comm-small-packets"])
+    (packets,) = found.findings
+    assert packets.status == "same"
+    assert packets.new_us == pytest.approx(packets.base_us, rel=0.1)

@@ -77,6 +77,11 @@ def test_what_runs_of_one_program_differ_by_is_noise_however_steady_the_steps() 
     assert judge(base, new, floor=0.0).verdict == "beyond_noise"
 
 
+def test_equal_steps_do_not_differ_however_many_they_are() -> None:
+    same = judged("x", ([14.42], [14.42] * 20))
+    assert (same.change, same.share) == (0.0, 0.0)
+
+
 def test_a_change_from_nothing_has_no_share() -> None:
     assert change("x", (0.0, 5.0)).share is None
     assert change("x", (None, 5.0)).change is None

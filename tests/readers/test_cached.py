@@ -13,7 +13,7 @@ import pytest
 from making import op, write_csv, write_info, write_trace
 
 from npu_advisor import analyze
-from npu_advisor.base.shelf import REPORT
+from npu_advisor.base.shelf import COLUMNS, REPORT
 from npu_advisor.model.profile import Profile
 from npu_advisor.readers import cached, locate, read_rank
 from npu_advisor.readers.cached import Cache
@@ -23,7 +23,7 @@ DEMO = Path(__file__).parents[2] / "fixtures" / "demo"
 
 
 def _entries(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.npz"))
+    return sorted(folder.glob(f"*{COLUMNS}"))
 
 
 def _never(*_: object) -> Profile:
@@ -123,7 +123,7 @@ def test_many_runs_may_share_it(tmp_path: Path) -> None:
         each.start()
     for each in runs:
         each.join()
-    assert found == [2] * 8 and [path.suffix for path in kept.iterdir()] == [".npz"]
+    assert found == [2] * 8 and [path.suffix for path in kept.iterdir()] == [COLUMNS]
 
 
 def test_texts_that_cannot_be_kept_are_read_again(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_texts_that_cannot_be_kept_are_read_again(tmp_path: Path) -> None:
     profile = read_rank(locate(folder)[0])
     names = profile.table("ops").with_columns(name=["\ud800", "x"])
     profile.put(names)
-    cache.shelf.put("entry.npz", partial(save, profile))
+    cache.shelf.put(f"entry{COLUMNS}", partial(save, profile))
     assert list(cache.shelf.folder.iterdir()) == []
 
 

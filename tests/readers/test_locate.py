@@ -8,7 +8,7 @@ import pytest
 from making import KERNEL_HEAD, kernel, op, write_csv, write_info, write_trace
 
 from npu_advisor.base.errors import ProfileError
-from npu_advisor.readers import locate
+from npu_advisor.readers import locate, locate_all
 
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
 
@@ -50,6 +50,13 @@ def test_ranks_in_order_unknown_ones_last(tmp_path: Path) -> None:
         ("a", 10),
         ("c", -1),
     ]
+
+
+def test_paths_that_lead_to_one_rank_find_it_once(tmp_path: Path) -> None:
+    one, two = rank(tmp_path / "run" / "r0"), rank(tmp_path / "run" / "r1", 1)
+    (tmp_path / "link").symlink_to(one)
+    found = locate_all([one, tmp_path / "run", two / OUTPUT, tmp_path / "link"])
+    assert [source.path for source in found] == [one, two]
 
 
 def test_links_in_a_circle_end(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from npu_advisor import analyze
+from npu_advisor.base.shelf import COLUMNS
 from npu_advisor.readers import trace_parallel, trace_seams, trace_spans
 from npu_advisor.readers.notes import Notes, UnreadableFileError
 from npu_advisor.readers.trace import read_trace
@@ -81,7 +82,7 @@ def test_columns_that_were_kept_give_the_same_report(tmp_path: Path) -> None:
     profile, cache = _profile(tmp_path), tmp_path / "cache"
     read = _report(profile)
     assert analyze(profile, cache=cache).model_dump_json() == read
-    (columns,) = cache.glob("*.npz")
+    (columns,) = cache.glob(f"*{COLUMNS}")
     for entry in set(cache.iterdir()) - {columns}:
         entry.unlink()
     used = columns.stat().st_mtime_ns
