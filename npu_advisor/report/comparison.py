@@ -71,8 +71,10 @@ def verdict(say: Say, pair: RankPair) -> str:
 
 
 def outcome(say: Say, pair: RankPair) -> str:
-    """What happened to the step."""
+    """What happened to the step; where one side has no step marks, what stands against what."""
     step, change = pair.step, pair.step.change or 0.0
+    if len(sides := unmarked(pair)) == 1:
+        return say(f"ui.compare.whole.{sides[0]}", old=format_us(step.base), new=format_us(step.new))
     key = "ui.compare.equal" if change == 0 else f"ui.compare.{'longer' if change > 0 else 'shorter'}"
     figures = {"us": format_us(abs(change)), "share": format_pct(abs(step.share or 0.0))}
     return say(key, old=format_us(step.base), new=format_us(step.new), **figures)
@@ -81,7 +83,7 @@ def outcome(say: Say, pair: RankPair) -> str:
 def noise_told(say: Say, pair: RankPair) -> str:
     """Whether the change of the step is more than noise, and how that was found; empty where nobody can tell."""
     judgement = pair.step.judgement
-    if judgement is None:
+    if judgement is None or len(unmarked(pair)) == 1:
         return ""
     told = say(f"ui.compare.noise.{judgement.verdict}")
     if judgement.verdict == "same":
@@ -102,8 +104,13 @@ def notes(say: Say, comparison: Comparison) -> list[str]:
             for each in comparison.settings
         ]
         told.append(say("ui.compare.settings", settings=say("ui.compare.comma").join(pairs)))
-    unmarked = [side for side in ("base", "new") if getattr(comparison.main, f"{side}_steps") == [None]]
-    return [*told, *(say("ui.compare.unmarked", side=say(f"ui.compare.{side}")) for side in unmarked)]
+    sides = unmarked(comparison.main)
+    return [*told, *(say("ui.compare.unmarked", side=say(f"ui.compare.{side}")) for side in sides)]
+
+
+def unmarked(pair: RankPair) -> list[str]:
+    """The sides without step marks, of which the whole recording counts as one step."""
+    return [side for side in ("base", "new") if getattr(pair, f"{side}_steps") == [None]]
 
 
 def _add_ledger(page: Page, pair: RankPair) -> None:

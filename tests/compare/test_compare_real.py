@@ -8,7 +8,9 @@ import pytest
 from places import PROFILES, needs_profiles
 
 from npu_advisor.api import compare
+from npu_advisor.base.messages import say
 from npu_advisor.comparison import Comparison
+from npu_advisor.report.comparison import verdict
 
 pytestmark = needs_profiles
 
@@ -147,3 +149,9 @@ def test_totals_of_steps_alone_make_a_ledger() -> None:
     told = {"compute": 80_309.687, "communication": 683_731.29, "other": 990_605.104}
     assert {key: parts[key] for key in told} == pytest.approx(told, abs=0.01)
     assert sum(us or 0.0 for us in parts.values()) == pytest.approx(pair.step.base)
+
+
+def test_a_recording_without_step_marks_is_not_called_a_step() -> None:
+    found = _compared("gpu-alexnet-a100", "npu-alexnet-text-l1")
+    text = verdict(lambda key, **fields: say(key, **fields).en, found.main)
+    assert text == "A whole recording of 43,425 ms stands against a step of 156 ms."

@@ -38,6 +38,14 @@ COMPARE: dict[str, tuple[str, str]] = {
         "单步耗时由 {old} 变为 {new}：减少 {us}（{share}）。",
     ),
     "ui.compare.equal": ("A step takes {old} on both sides.", "两侧单步耗时均为 {old}。"),
+    "ui.compare.whole.base": (
+        "A whole recording of {old} stands against a step of {new}.",
+        "一侧是整段采集 {old}，另一侧是一个 step {new}。",
+    ),
+    "ui.compare.whole.new": (
+        "A step of {old} stands against a whole recording of {new}.",
+        "一侧是一个 step {old}，另一侧是整段采集 {new}。",
+    ),
     "ui.compare.noise.same": ("Every step is as before.", "每一步都与之前相同。"),
     "ui.compare.noise.within_noise": ("There is no difference beyond noise", "没有超出噪声的差异"),
     "ui.compare.noise.beyond_noise": ("The difference is beyond noise", "差异超出噪声"),
