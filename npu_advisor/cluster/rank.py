@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from npu_advisor.model.profile import Profile
 
 # Changes with what a summary holds, so that older ones are made anew.
-FORMAT = 3
+FORMAT = 4
 _RULES: dict[str, list[Plan]] = {}
 _NODE = re.compile(r"^(.+?)_\d+_\d{14,}_ascend_(?:pt|ms)$")
 

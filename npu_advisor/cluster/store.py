@@ -134,7 +134,7 @@ def stacked(summary: Summary) -> Any:
 
 
 def _json(values: Mapping[str, Any]) -> str:
-    return json.dumps(values, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
 
 
 def _document(one: Any) -> dict[str, Any]:

@@ -77,3 +77,12 @@ def test_of_a_rank_that_was_recorded_twice_the_later_name_counts(tmp_path: Path)
     ranks, tables, documents = _loaded(tmp_path)
     assert (ranks, documents) == ([2], [9])
     assert len(tables["rank_kernels"]) == 3
+
+
+def test_what_a_rank_told_keeps_its_order(tmp_path: Path) -> None:
+    """The first figure in bytes of a finding is the one that heads it."""
+    told = {"kept_bytes": 3, "biggest_bytes": 2}
+    files, found = Store(str(tmp_path)), []
+    files.write("a.parquet", _summary(1)._replace(document=told))
+    files.load(["a.parquet"], lambda _, document: found.append(list(document)))
+    assert found == [["kept_bytes", "biggest_bytes"]]
