@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +84,6 @@ def test_what_a_rank_told_keeps_its_order(tmp_path: Path) -> None:
     """The first figure in bytes of a finding is the one that heads it."""
     told = {"kept_bytes": 3, "biggest_bytes": 2}
     files, found = Store(str(tmp_path)), []
-    files.write("a.parquet", _summary(1)._replace(document=told))
+    files.write("a.parquet", replace(_summary(1), document=told))
     files.load(["a.parquet"], lambda _, document: found.append(list(document)))
     assert found == [["kept_bytes", "biggest_bytes"]]
