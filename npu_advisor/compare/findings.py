@@ -80,7 +80,7 @@ def _bare(finding: Finding | None) -> object:
 
 def _cost(finding: Finding | None, report: Report) -> float | None:
     """What a finding costs per step: what its fix saves, else what was recorded in all steps, shared among them."""
-    if finding is None:
+    if finding is None or finding.category == "profile":  # that is about the whole recording
         return None
     if finding.saving is not None or finding.recorded_us is None:
         return finding.saving.us_per_step if finding.saving else None

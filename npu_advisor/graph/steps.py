@@ -175,6 +175,16 @@ def close_steps(profile: Profile) -> None:
             **columns,
         )
     )
+    _check_sums(profile)
+
+
+def _check_sums(profile: Profile) -> None:
+    """Say so where the profiler's own step times know of more computing than the kernels that were found."""
+    told, found = (float(profile.table(name)["compute_us"].sum()) for name in ("step_trace", "steps"))
+    if profile.has("kernels") and found < MIN_KERNELS * told:
+        file = "" if profile.info.form == "db" else "kernel_details.csv"
+        message = say("diag.kernels_lost", found_ms=found / 1000.0, told_ms=told / 1000.0)
+        profile.diagnostics.append(Diagnostic("kernels_lost", "warning", file, message))
 
 
 def _spans(table: Table) -> Spans:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from npu_advisor.findings import Report
 
 # Diagnostics that say so whatever their severity: the rest of the file is gone although the run goes on.
-LOST = ("trace_truncated", "csv_damaged", "file_unreadable", "db_damaged")
+LOST = ("trace_truncated", "csv_damaged", "file_unreadable", "db_damaged", "kernels_lost")
 
 
 def is_damaged(report: Report) -> bool:

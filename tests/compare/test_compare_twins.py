@@ -212,7 +212,9 @@ def test_what_is_only_hidden_now_does_not_count_as_fixed(generated: Generated) -
 
 
 def test_what_no_fix_gives_back_is_told_per_step_however_many_were_recorded(generated: Generated) -> None:
-    found = compare(generated(_settings(steps=1)), generated(_settings(steps=4)), select=["comm-small-packets"])
-    (packets,) = found.findings
+    rules = ["comm-small-packets", "profile-one-step"]
+    found = compare(generated(_settings(steps=1)), generated(_settings(steps=4)), select=rules)
+    packets, one_step = sorted(found.findings, key=lambda each: each.rule_id)
     assert packets.status == "same"
     assert packets.new_us == pytest.approx(packets.base_us, rel=0.1)
+    assert (one_step.status, one_step.base_us) == ("fixed", None)

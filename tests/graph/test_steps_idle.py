@@ -195,3 +195,10 @@ def test_a_step_at_the_edge_that_lost_kernels_is_not_complete(counts, complete, 
     assert found.table("steps")["complete"].tolist() == complete
     assert [item.code for item in found.diagnostics] == codes
     assert found.frame("profile")["steps"].iloc[0] == sum(complete)
+
+
+@pytest.mark.parametrize(("told", "codes"), [(20.0, []), (22.0, []), (23.0, ["kernels_lost"])])
+def test_computing_that_the_profiler_knows_of_and_no_kernel_shows_is_told(told, codes):
+    ledger = [{"step_id": 1, "compute_us": told}]
+    found = device(ops=[step(0, 100)], kernels=[kernel(20, 20, step_id=1)], step_trace=ledger)
+    assert [item.code for item in found.diagnostics] == codes

@@ -20,6 +20,7 @@ LATER = {
     "no_step_markers",
     "step_without_kernels",
     "step_incomplete",
+    "kernels_lost",
     "flow_unmatched",
     "clock_skew",
 }

@@ -61,6 +61,12 @@ ENGINE: dict[str, tuple[str, str]] = {
         "step {step} has no kernels: its device records are lost or it did no work",
         "第 {step} 步没有 kernel：设备侧记录丢失，或该步没有执行任何算子",
     ),
+    "diag.kernels_lost": (
+        "the kernels make {found_ms:.1f} ms of computing, the profiler's own step times {told_ms:.1f} ms: kernels are "
+        "missing, and what looks idle need not be",
+        "kernel 的计算时间共 {found_ms:.1f} ms，profiler 自己汇总的为 {told_ms:.1f} ms：部分 kernel 缺失，"
+        "看似空闲的时间未必空闲",
+    ),
     "rules.no_dir": ("no such folder of rules: {path}", "规则目录不存在：{path}"),
     "rules.params_unknown_rule": ("unknown rule '{id}'{hint}", "未知规则 '{id}'{hint}"),
     "rules.unknown_param": ("rule '{id}' has no parameter '{name}'{hint}", "规则 '{id}' 没有参数 '{name}'{hint}"),
