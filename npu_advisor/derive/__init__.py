@@ -20,7 +20,7 @@ from npu_advisor.derive.sequences import sequences
 from npu_advisor.derive.transfers import comm_split, transfers
 from npu_advisor.derive.updates import graph_updates
 from npu_advisor.graph.idle import idle
-from npu_advisor.model.profile import KERNELS_CUT, Profile
+from npu_advisor.model.profile import KERNELS_LOST, Profile
 
 PROVIDERS = {
     "idle": idle,
@@ -70,13 +70,14 @@ def introduce(profiles: Sequence[Profile]) -> None:
     ranks = [profile.rank for profile in profiles]
     one_run = len(set(ranks)) == len(ranks) and min(ranks, default=-1) >= 0
     for profile in profiles:
-        cut = _is_cut(profile)
-        others = [other for other in profiles if other is not profile and _same_steps(profile, other)]
-        profile.peers = [other for other in others if one_run and not cut and not _is_cut(other)]
+        others = (
+            [other for other in profiles if other is not profile and _same_steps(profile, other)] if one_run else []
+        )
+        profile.peers = [other for other in others if _is_whole(profile) and _is_whole(other)]
         profile.runs = [other for other in profiles if other is not profile and other.rank == profile.rank >= 0]
         if not profile.peers:
             for name in ("others_kernel_us", "mean_expert_us"):
-                profile.absent[f"profile.{name}"] = say("absent.kernels_cut" if cut else "absent.one_rank")
+                profile.absent[f"profile.{name}"] = say("absent.kernels_lost" if others else "absent.one_rank")
         if profile.has("comms") and not profile.has("comm_tasks"):
             profile.absent["exposed.peer"] = say("absent.comm_tasks")
         if profile.has("kernels") and hardware(profile) is None:
@@ -88,8 +89,8 @@ def introduce(profiles: Sequence[Profile]) -> None:
         profile.absent.update({f"profile.{name}": say("absent.settings") for name in untold})
 
 
-def _is_cut(profile: Profile) -> bool:
-    return any(remark.code == KERNELS_CUT for remark in profile.diagnostics)
+def _is_whole(profile: Profile) -> bool:
+    return all(remark.code != KERNELS_LOST for remark in profile.diagnostics)
 
 
 def _same_steps(one: Profile, other: Profile) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from npu_advisor.base.intervals import Floats, Ints, Mask, Spans, covered, subtract, union
 from npu_advisor.base.messages import say
-from npu_advisor.model.profile import Diagnostic, Profile
+from npu_advisor.model.profile import KERNELS_LOST, Diagnostic, Profile
 from npu_advisor.model.table import Table
 
 _MARK = re.compile(r"^ProfilerStep#(\d{1,9})$")
@@ -184,7 +184,7 @@ def _check_sums(profile: Profile) -> None:
     if profile.has("kernels") and found < MIN_KERNELS * told:
         file = "" if profile.info.form == "db" else "kernel_details.csv"
         message = say("diag.kernels_lost", found_ms=found / 1000.0, told_ms=told / 1000.0)
-        profile.diagnostics.append(Diagnostic("kernels_lost", "warning", file, message))
+        profile.diagnostics.append(Diagnostic(KERNELS_LOST, "warning", file, message))
 
 
 def _spans(table: Table) -> Spans:

@@ -16,7 +16,7 @@ DeviceKind = Literal["npu", "gpu", "cpu"]
 Form = Literal["text", "db", "trace", "csv", "msprof", "kineto"]
 
 # The code of the remark that rows are missing from the kernels.
-KERNELS_CUT = "kernels_cut"
+KERNELS_LOST = "kernels_lost"
 
 
 @dataclass(frozen=True)

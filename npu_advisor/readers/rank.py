@@ -20,7 +20,7 @@ from npu_advisor.base.heap import give_back
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
 from npu_advisor.base.units import format_us
-from npu_advisor.model.profile import KERNELS_CUT, Profile, ProfileInfo
+from npu_advisor.model.profile import KERNELS_LOST, Profile, ProfileInfo
 from npu_advisor.model.table import Table
 from npu_advisor.readers.cluster import ledger_steps, read_cluster_comms, read_ledger
 from npu_advisor.readers.comm import comm_table, read_communication, read_links
@@ -276,13 +276,13 @@ class _Rank:
         if "step_trace" not in self.columns:
             return
         if timed == {"kernels"} and "trace" not in self.source.files:
-            self._cut_kernels()
+            self._lost_kernels()
         elif not timed:
             self.columns["steps"] = ledger_steps(self.columns["step_trace"])
             if "step_trace" in self.source.files:
                 self.notes.say("ledger_only", "warning", self.source.files["step_trace"].name)
 
-    def _cut_kernels(self) -> None:
+    def _lost_kernels(self) -> None:
         """Where a CSV of kernels has lost rows, the ledger still tells the steps."""
         ledger = self.columns["step_trace"]
         # The ledger counts what overlaps once, so that a whole file adds up to no less.
@@ -290,7 +290,7 @@ class _Rank:
         if held < _WHOLE * told:
             self.columns["steps"] = ledger_steps(ledger)
             file = self.source.files["kernel_details"].name
-            self.notes.say(KERNELS_CUT, "warning", file, held=format_us(held), told=format_us(told))
+            self.notes.say(KERNELS_LOST, "warning", file, "kernels_cut", held=format_us(held), told=format_us(told))
 
     def _still_written(self) -> None:
         """Say so when a file changed while it was read, or has no end and changed a moment ago."""

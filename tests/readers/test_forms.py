@@ -136,7 +136,7 @@ def test_kernels_that_are_cut_tell_no_steps(tmp_path: Path, told_us: int, cut: b
         write_csv(folder, "step_trace_time.csv", LEDGER, [[4, told_us, 5, 1, 6, 20]])
         write_info(folder.parent, rank)
     one, two = load_profiles(tmp_path)
-    assert ("kernels_cut" in codes(one)) == cut == (not one.peers) == (not two.peers)
+    assert ("kernels_lost" in codes(one)) == cut == (not one.peers) == (not two.peers)
     assert one.kernels["name"].tolist() == ["a", "b"]
     assert one.steps["compute_us"].tolist() == [told_us]
     assert one.steps["free_us"].tolist() == [20 if cut else 4]

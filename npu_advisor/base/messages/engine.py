@@ -25,9 +25,9 @@ ENGINE: dict[str, tuple[str, str]] = {
         "only one rank of the run was read",
         "只读取了该任务的一张卡",
     ),
-    "absent.kernels_cut": (
-        "rows are missing from the kernels of this rank",
-        "该卡的 kernel 缺少部分行",
+    "absent.kernels_lost": (
+        "kernels of this rank, or of all others that were read, are missing",
+        "该卡或已读取的其他各卡缺少部分 kernel",
     ),
     "absent.one_step": (
         "only one step was recorded, and steps are compared with each other",
