@@ -180,7 +180,7 @@ def _partial(profile: Profile) -> list[Remark]:
     row, ranks = profile.table("job"), profile.table("ranks")["rank"]
     world = int(row["world"][0])
     absent = sorted(set(range(world)) - set(ranks.tolist()))
-    if not absent:
+    if not absent or (ranks < 0).any():  # a profile that names no rank may be any of them
         return []
     told = partial(len(ranks), world, absent)
     return [Remark(code=told.code, severity=told.severity, file=told.file, message=told.message)]

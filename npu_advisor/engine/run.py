@@ -117,7 +117,9 @@ def _run(plan: Plan, profile: Profile) -> RuleResult:
         return RuleResult(plan.rule, "skipped", reason)
     absent = missing(plan.requirements, profile)
     if absent is not None:
-        return RuleResult(plan.rule, "skipped", absent.reason, absent.enable or None)
+        npu = profile.info.device_kind == "npu"
+        enable = absent.enable if npu else absent.enable.replace("torch_npu.", "torch.")
+        return RuleResult(plan.rule, "skipped", absent.reason, enable or None)
     peers = comparable(plan, profile)
     if plan.across and not peers:
         return RuleResult(plan.rule, "skipped", say(f"engine.no_other_{plan.across}"))

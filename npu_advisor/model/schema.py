@@ -188,7 +188,7 @@ TABLES: tuple[TableSpec, ...] = (
             _us("iteration_us", "mean duration of an iteration of an inference loop"),
             _us("iterations_us", "summed duration of the iterations of an inference loop"),
             Column(
-                "memory_growth_bytes", "float", "the least that a complete step leaves allocated", "bytes", needs=MEMORY
+                "memory_growth_bytes", "float", "the least that a complete step leaves allocated", "bytes", needs=STEPS
             ),
             Column("peak_allocated_bytes", "float", "peak of `PTA+GE`, else `PTA`", "bytes", needs=MEMORY),
             Column("peak_reserved_bytes", "float", "peak of `PTA+GE`, else `PTA`", "bytes", needs=MEMORY),

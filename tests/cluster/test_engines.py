@@ -254,6 +254,13 @@ def test_a_cluster_tool_output_alone_is_a_job_of_eight(tmp_path: Path) -> None:
 
 
 @needs_profiles
+def test_a_profile_that_names_no_rank_lacks_none(tmp_path: Path) -> None:
+    report, _ = analyze_cluster([str(PROFILES / "npu-trace-only-2024")], Options(str(tmp_path)), ALONE)
+    assert [info.rank for info in report.profile.ranks] == [-1]
+    assert "ranks_missing" not in {remark.code for remark in report.diagnostics}
+
+
+@needs_profiles
 def test_two_of_eight_ranks_do_not_blame_each_other_for_the_fifth(tmp_path: Path) -> None:
     report, _ = analyze_cluster([str(PROFILES / "npu-alexnet-text-l1")], Options(str(tmp_path)), ALONE)
     assert "job" not in {finding.category for finding in report.findings}

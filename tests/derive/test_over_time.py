@@ -10,8 +10,10 @@ from rulekit import profile_of
 
 from npu_advisor import load_profile
 from npu_advisor.api import finish
+from npu_advisor.derive import introduce
 from npu_advisor.derive.pipeline import ideal_share
 from npu_advisor.model.profile import Profile
+from npu_advisor.model.schema import STEPS
 
 
 def finished(**tables: list[dict[str, object]]) -> Profile:
@@ -41,6 +43,13 @@ def test_what_a_step_leaves_behind() -> None:
     assert table["step"].tolist() == [0, 1]
     assert table["growth_bytes"].tolist() == [50, 50]
     assert profile.table("profile")["memory_growth_bytes"].tolist() == [50]
+
+
+def test_what_one_step_leaves_behind_takes_another_step_to_tell() -> None:
+    profile = finished(steps=[{"number": 3, "dur_us": 10, "complete": True}], memory=samples((0, 100, 0), (5, 400, 0)))
+    introduce([profile])
+    lack = profile.missing("profile", "memory_growth_bytes")
+    assert lack is not None and lack.enable == STEPS
 
 
 def kernels(*steps: str) -> list[dict[str, object]]:

@@ -273,6 +273,7 @@ def test_rules_about_npus_are_skipped_with_that_reason(tmp_path: Path) -> None:
         assert told[rule] == ("skipped", "the rule is about NPUs, this profile was recorded on a GPU")
     assert "GPU" not in told["memory-peak"][1] and not report.findings
     assert report.profiler_call is None or "torch_npu" not in report.profiler_call
+    assert not any("torch_npu" in (rule.enable or "") for rule in report.rules)
 
 
 NATIVE = "void at::native::"
