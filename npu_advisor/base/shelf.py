@@ -7,6 +7,7 @@ folder grows too large.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import sys
@@ -50,6 +51,8 @@ class Shelf:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = user_folder() if folder == AUTO else Path(folder)
+        if not str(folder):  # a variable that is not set does not mean the working directory
+            raise ConfigError(say("error.no_cache", path="''", error=os.strerror(errno.ENOENT)))
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:

@@ -10,7 +10,7 @@ from npu_advisor.cli.output import write_report
 
 def info(folder: str | None, lang: Lang) -> int:
     """Print where the cache is and what it holds; the exit code."""
-    found = Shelf(folder or AUTO)
+    found = Shelf(AUTO if folder is None else folder)
     ranks, reports, size = found.use()
     mb, limit = round(size / 1e6), round(LIMIT / 1e9)
     said = say("cache.info", path=found.folder, ranks=ranks, reports=reports, mb=mb, limit=limit)
@@ -20,7 +20,7 @@ def info(folder: str | None, lang: Lang) -> int:
 
 def clear(folder: str | None, lang: Lang) -> int:
     """Empty the cache and print what went; the exit code."""
-    found = Shelf(folder or AUTO)
+    found = Shelf(AUTO if folder is None else folder)
     ranks, reports, size = found.clear()
     said = say("cache.cleared", path=found.folder, ranks=ranks, reports=reports, mb=round(size / 1e6))
     write_report(said.pick(lang) + "\n", None)

@@ -91,9 +91,13 @@ def locate(path: Path) -> list[RankSource]:
     Raises ProfileError (``code``: not_found, nothing_found, not_parsed_profile, op_args, unknown_file).
     """
     path = Path(path)
-    if not path.exists():
-        raise _not_there(path)
-    if path.is_file():
+    try:
+        if not path.exists():
+            raise _not_there(path)
+        alone = path.is_file()
+    except PermissionError as error:
+        raise ProfileError(path, say("error.closed", path=path), code="not_found") from error
+    if alone:
         return _one_file(path)
     found = _walk(path)
     if not found.sources:
@@ -255,10 +259,10 @@ def _is_open(folder: Path, raw: bool) -> bool:
 def _listing(folder: Path) -> tuple[list[Path], dict[str, Path]]:
     try:
         entries = sorted(folder.iterdir())
+        folders = [entry for entry in entries if entry.is_dir()]
+        return folders, {entry.name: entry for entry in entries if entry.is_file()}
     except OSError:
         return [], {}
-    folders = [entry for entry in entries if entry.is_dir()]
-    return folders, {entry.name: entry for entry in entries if entry.is_file()}
 
 
 def _classify(folder: Path, files: dict[str, Path], output: Path | None, folders: list[Path], found: _Found) -> bool:
@@ -268,7 +272,8 @@ def _classify(folder: Path, files: dict[str, Path], output: Path | None, folders
     """
     inner = _listing(output)[1] if output is not None else files
     roles = _roles(inner, _ROLES)
-    beside_torch = output is not None or (folder / "FRAMEWORK").is_dir() or bool(_roles(files, _INFO_ROLES))
+    framework = any(entry.name == "FRAMEWORK" for entry in folders)
+    beside_torch = output is not None or framework or bool(_roles(files, _INFO_ROLES))
     exported = [] if beside_torch else _msprof(folder)
     tables = msprof_files(folder, inner) if "trace" not in roles and not exported else None
     if tables is not None and "trace" not in tables.files:

@@ -87,7 +87,7 @@ def _stamped(numbers: tuple[int, ...]) -> bool:
 
 def msprof_below(folder: Path) -> list[MsprofFiles]:
     """What the folder of one recording (``PROF_*``), of one device of it, or of its output holds, device by device."""
-    if folder.name != OUTPUT and (folder / OUTPUT).is_dir():
+    if folder.name != OUTPUT and _folders(folder, re.compile(OUTPUT)):
         folder = folder / OUTPUT
     found = msprof_files(folder, _files(folder))
     if found is not None:

@@ -90,5 +90,6 @@ def test_the_folder_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 def test_a_folder_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match="cache folder"):
-        Shelf(tmp_path / "file" / "kept")
+    for folder in (tmp_path / "file" / "kept", ""):
+        with pytest.raises(ConfigError, match="cache folder"):
+            Shelf(folder)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,17 @@ def test_paths_that_lead_to_one_rank_find_it_once(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(one)
     found = locate_all([one, tmp_path / "run", two / OUTPUT, tmp_path / "link"])
     assert [source.path for source in found] == [one, two]
+
+
+def test_a_folder_that_one_may_not_enter_is_passed_over(tmp_path: Path) -> None:
+    folder, closed = rank(tmp_path / "run" / "r0"), tmp_path / "run" / "closed"
+    (closed / "inside").mkdir(parents=True)
+    closed.chmod(0)
+    if os.access(closed / "inside", os.F_OK):
+        pytest.skip("this user may enter every folder")
+    assert [source.path for source in locate(tmp_path)] == [folder]
+    assert refused(closed).code == "nothing_found"
+    assert refused(closed / "inside").what.en.startswith("you may not look at")
 
 
 def test_links_in_a_circle_end(tmp_path: Path) -> None:

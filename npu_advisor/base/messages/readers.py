@@ -182,6 +182,7 @@ READERS: dict[str, tuple[str, str]] = {
         "{count} 个 profile 只有未解析的原始数据，已略过：{names}",
     ),
     # Errors: what, found, do.
+    "error.closed": ("you may not look at {path}", "没有查看 {path} 的权限"),
     "error.not_found": ("no such file or folder: {path}", "没有这个文件或目录：{path}"),
     "found.no_parent": ("{path} is not there either", "{path} 也不存在"),
     "error.nothing": ("nothing to analyse in {path}", "{path} 中没有可分析的内容"),
