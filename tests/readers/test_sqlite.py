@@ -528,6 +528,17 @@ def test_values_of_other_types_do_no_harm(tmp_path: Path) -> None:
     assert profile.info.form == "db"
 
 
+@pytest.mark.parametrize("odd", ["text", b"\xff", 1e300], ids=["text", "bytes", "huge"])
+def test_one_odd_value_costs_no_other(tmp_path: Path, odd: object) -> None:
+    plain, strange = small(), small()
+    strange.rows["TASK"][0]["streamId"] = odd
+    told = [linked(made, tmp_path / name).kernels for name, made in (("plain", plain), ("odd", strange))]
+    assert told[0]["stream"].tolist() == [2, 3] and told[1]["stream"][1] == 3
+    assert told[1]["stream"][0] not in (2, 3)
+    for name in ("name", "start_ns", "dur_ns", "connection"):
+        assert list(told[0][name]) == list(told[1][name])
+
+
 def test_schemas_that_execute_or_refer_elsewhere_are_left_alone(tmp_path: Path) -> None:
     small().write(tmp_path / NAME, ("MEMORY_RECORD",))
     with sqlite3.connect(tmp_path / NAME) as connection:
