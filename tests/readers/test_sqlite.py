@@ -56,7 +56,13 @@ def test_a_kernel_leads_back_to_the_line(tmp_path: Path) -> None:
 def test_what_is_told_of_a_kernel(tmp_path: Path) -> None:
     first = linked(small(), tmp_path).kernels.iloc[0]
     told = {"name": "aclnnAdd_AddAiCore_Add", "type": "Add", "core": "AI_VECTOR_CORE", "block_dim": 32, "stream": 2}
-    told |= {"input_shapes": "2,3;", "input_formats": "ND;ND", "output_dtypes": "FLOAT", "aiv_vec_ratio": 0.25}
+    told |= {
+        "input_shapes": "2,3;",
+        "input_formats": "ND;ND",
+        "output_dtypes": "FLOAT",
+        "aiv_vec_ratio": 0.25,
+        "core_us": 1.0,
+    }
     told |= {"task": 1, "model": -1, "connection": 900, "step_id": 5, "wait_us": 0.0}
     assert {name: first[name] for name in told} == told
 
