@@ -5,8 +5,9 @@
     python benchmarks/read.py --size 100MB --profile    also where the time of one run goes
 
 All run in fresh processes, in turn, and the best of the runs counts, so the ratios hold on any machine; the times do
-not. "second run" asks once more what ``--cache`` kept; "other rules" starts from the columns alone, as a run with other
-rules does. Memory is the peak of all processes of a run together, as far as samples every few milliseconds see it.
+not. "same as SQLite" reads the same content from the databases that the exporter can write instead. "second run" asks
+once more what ``--cache`` kept; "other rules" starts from the columns alone, as a run with other rules does. Memory is
+the peak of all processes of a run together, as far as samples every few milliseconds see it.
 Where ``msprof-analyze`` is installed, its advisor runs beside.
 """
 
@@ -89,15 +90,17 @@ def _best(costs: list[Cost]) -> Cost:
     return Cost(*(min(values) for values in zip(*costs, strict=True)))
 
 
-def _commands(folder: str, trace: Path) -> dict[str, list[str]]:
+def _commands(folder: str, settings: list[str], trace: Path) -> dict[str, list[str]]:
     """By name."""
     output = str(Path(folder) / "report.txt")
     whole = [sys.executable, "-m", "npu_advisor", folder, "-o", output, "-q"]
+    database = _generated(Path(folder).with_name("database"), [*settings, "--form", "db"])
     kept = [*whole, "--cache", str(_kept(folder))]
     found = {
         "json.load": [sys.executable, "-c", JSON_LOAD, str(trace)],
         "npu-advisor": whole,
         "trace as .gz": [*whole[:3], str(_zipped(folder, trace)), *whole[4:]],
+        "same as SQLite": [*whole[:3], database, *whole[4:]],
         OTHER_RULES: kept,
         "second run": kept,
     }
@@ -105,6 +108,13 @@ def _commands(folder: str, trace: Path) -> dict[str, list[str]]:
     if other:
         found["msprof-analyze"] = [other, "advisor", "all", "-d", folder, "-o", str(Path(folder) / "msprof")]
     return found
+
+
+def _generated(place: Path, settings: list[str]) -> str:
+    """A profile with these settings of the generator; where it is."""
+    generator = [sys.executable, str(ROOT / "fixtures" / "generate.py"), str(place)]
+    subprocess.run([*generator, *settings], check=True, stdout=subprocess.DEVNULL)
+    return str(place)
 
 
 def _zipped(folder: str, trace: Path) -> Path:
@@ -124,12 +134,10 @@ def _kept(folder: str) -> Path:
 def benchmark(size: str, runs: int, profile: bool) -> None:
     """Generate a profile of ``size``, measure, print."""
     with tempfile.TemporaryDirectory() as root:
-        folder = str(Path(root) / "profile")
-        generator = [sys.executable, str(ROOT / "fixtures" / "generate.py"), folder]
         settings = ["--size", size, "--plant", "all", "--truth-steps", "1"]
-        subprocess.run([*generator, *settings], check=True, stdout=subprocess.DEVNULL)
+        folder = _generated(Path(root) / "profile", settings)
         (trace,) = Path(folder).glob("*/ASCEND_PROFILER_OUTPUT/trace_view.json")
-        commands = _commands(folder, trace)
+        commands = _commands(folder, settings, trace)
         # The first run, which fills the cache, does not count.
         measured(commands["second run"])
         costs: dict[str, list[Cost]] = {name: [] for name in commands}

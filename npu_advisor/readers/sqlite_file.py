@@ -27,9 +27,13 @@ from npu_advisor.readers.notes import Notes, UnreadableFileError
 from npu_advisor.readers.numbers import NO_ID, Float, Int
 
 MAGIC = b"SQLite format 3\0"
-_CHUNK = 50_000
+# Rows fetched at once: few enough to stay near the processor.
+_CHUNK = 2_000
 # No row takes fewer bytes in the file; beyond this a broken page is being read again and again.
 _LEAST_ROW_BYTES = 4
+# SQL for a number that is none: infinite, as SQLite has no NaN.
+_NOTHING = "9e999"
+_NUMERIC = ("INTEGER", "NUMERIC", "REAL")
 _LOGS = ("-wal", "-journal")
 # The message of an error may quote bytes of the file, and then fail to become text.
 FAILURES = (sqlite3.Error, UnicodeDecodeError)
@@ -47,6 +51,7 @@ class Database:
         self._most = path.stat().st_size // _LEAST_ROW_BYTES + 1
         self._names: dict[str, str] = {}
         self.tables: dict[str, dict[str, str]] = {}
+        self._numeric: set[tuple[str, str]] = set()
         self._strings: Strings | None = None
         self._broken: set[str] = set()
         self.progress: Callable[[float], None] | None = None
@@ -60,6 +65,7 @@ class Database:
             columns = self._connection.execute(f"PRAGMA table_info({_quoted(name)})").fetchall()
             self._names[name.lower()] = name
             self.tables[name.lower()] = {column[1].lower(): column[1] for column in columns}
+            self._numeric |= {(name.lower(), column[1]) for column in columns if column[2].upper() in _NUMERIC}
 
     def __contains__(self, table: str) -> bool:
         return table.lower() in self.tables
@@ -77,23 +83,42 @@ class Database:
 
         ``where`` is SQL over the columns as written.
         """
-        names = [self._column(table, column) for column in columns]
-        query = [_whole(name) if name else "-1" for name in names]
-        rows = self._rows(table, query, where) if any(names) else iter(())
-        parts = [np.fromiter(chain.from_iterable(part), np.int64, len(part) * len(query)) for part in rows]
-        cells = np.concatenate(parts) if parts else np.zeros(0, np.int64)
-        cells = cells.reshape(-1, len(query))
-        return {column.split("|")[0]: cells[:, place].copy() for place, column in enumerate(columns)}
+        return self._cells(table, columns, where, (_whole, "-1", np.int64))
 
     def floats(self, table: str, *columns: str, where: str = "") -> dict[str, Float]:
         """Numbers by column; NaN where there is none, or no such column or table."""
-        names = [self._column(table, column) for column in columns]
-        query = [_number(name) if name else "NULL" for name in names]
-        rows = self._rows(table, query, where) if any(names) else iter(())
-        parts = [np.array(part, np.float64).reshape(-1, len(query)) for part in rows]
-        cells = np.concatenate(parts) if parts else np.zeros((0, len(query)))
-        cells[~np.isfinite(cells)] = np.nan
-        return {column.split("|")[0]: cells[:, place].copy() for place, column in enumerate(columns)}
+        cells = self._cells(table, columns, where, (_number, _NOTHING, np.float64))
+        for values in cells.values():
+            values[~np.isfinite(values)] = np.nan
+        return cells
+
+    def _cells(
+        self, table: str, columns: Sequence[str], where: str, how: tuple[Callable[[str], str], str, type]
+    ) -> dict[str, Any]:
+        """Numbers by column, an array of its own each; ``how`` is the cast, what stands for none, and the type."""
+        cast, none, kind = how
+        names = {column.split("|")[0]: self._column(table, column) for column in columns}
+        if not any(names.values()):
+            return {name: np.zeros(0, kind) for name in names}
+        casts = [cast(name) if name else none for name in names.values()]
+        # Where a column is declared to hold numbers they need no cast, unless one of them is none after all.
+        quick = [
+            f"IFNULL({_quoted(name)}, {none})" if name and (table.lower(), name) in self._numeric else safe
+            for name, safe in zip(names.values(), casts, strict=True)
+        ]
+        try:
+            cells = self._numbers(table, quick, where, kind)
+        except (TypeError, ValueError, OverflowError):
+            cells = self._numbers(table, casts, where, kind)
+        return {name: np.concatenate([part[:, place] for part in cells]) for place, name in enumerate(names)}
+
+    def _numbers(self, table: str, query: Sequence[str], where: str, kind: type) -> list[Any]:
+        """Chunks of rows of numbers, shaped (row, column), and an empty one."""
+        parts: list[Any] = [np.zeros((0, len(query)), kind)]
+        for rows in self._rows(table, query, where):
+            cells: Any = np.fromiter(chain.from_iterable(rows), kind, len(rows) * len(query))
+            parts.append(cells.reshape(-1, len(query)))
+        return parts
 
     def counts(self, table: str, column: str) -> dict[int, int]:
         """How many rows have each whole number in ``column``; those without one are left out."""
@@ -229,7 +254,8 @@ def _number(name: str) -> str:
     column = _quoted(name)
     return (
         f"CASE WHEN typeof({column}) IN ('integer', 'real') THEN {column} "
-        f"WHEN typeof({column}) = 'text' AND ltrim({column}, '-') GLOB '[0-9]*' THEN CAST({column} AS REAL) END"
+        f"WHEN typeof({column}) = 'text' AND ltrim({column}, '-') GLOB '[0-9]*' THEN CAST({column} AS REAL) "
+        f"ELSE {_NOTHING} END"
     )
 
 

@@ -25,6 +25,8 @@ _SHAPES = {
     "output_dtypes": "outputDataTypes",
     "output_formats": "outputFormats",
 }
+# How long the cores of each kind worked, in ns.
+_BUSY = ("aic_total_time", "aiv_total_time")
 # Columns of COMPUTE_TASK_INFO; of several spellings the first names the result.
 INFO = (
     *("globalTaskId", "name", "taskType", "opType", "blockDim|blockNum|block_dim", "opState"),
@@ -83,7 +85,7 @@ def _spread(values: pd.Categorical) -> Any:
 
 
 def _metrics(db: Database, ids: Int, notes: Notes) -> Columns:
-    numbers = db.strings.named(METRICS)
+    numbers = db.strings.named((*METRICS, *_BUSY))
     chosen = f'"name" IN ({", ".join(map(str, numbers))})'
     cells = db.floats("TASK_PMU_INFO", "globalTaskId", "name", "value", where=chosen) if numbers else {}
     columns: Columns = {}
@@ -95,6 +97,9 @@ def _metrics(db: Database, ids: Int, notes: Notes) -> Columns:
             if chosen_rows.any():
                 columns[name] = np.full(len(ids), np.nan)
                 columns[name][row[chosen_rows]] = cells["value"][chosen_rows]
+    busy = [columns.pop(name) for name in _BUSY if name in columns]
+    if busy:
+        columns["core_us"] = np.fmax.reduce(busy) / 1000.0
     if not columns:
         notes.say("metrics_unavailable", "info", db.file)
     return columns

@@ -56,7 +56,13 @@ def test_a_kernel_leads_back_to_the_line(tmp_path: Path) -> None:
 def test_what_is_told_of_a_kernel(tmp_path: Path) -> None:
     first = linked(small(), tmp_path).kernels.iloc[0]
     told = {"name": "aclnnAdd_AddAiCore_Add", "type": "Add", "core": "AI_VECTOR_CORE", "block_dim": 32, "stream": 2}
-    told |= {"input_shapes": "2,3;", "input_formats": "ND;ND", "output_dtypes": "FLOAT", "aiv_vec_ratio": 0.25}
+    told |= {
+        "input_shapes": "2,3;",
+        "input_formats": "ND;ND",
+        "output_dtypes": "FLOAT",
+        "aiv_vec_ratio": 0.25,
+        "core_us": 1.0,
+    }
     told |= {"task": 1, "model": -1, "connection": 900, "step_id": 5, "wait_us": 0.0}
     assert {name: first[name] for name in told} == told
 
@@ -526,6 +532,17 @@ def test_values_of_other_types_do_no_harm(tmp_path: Path) -> None:
                     row[name] = odd[(place + offset) % len(odd)]
     profile = linked(made, tmp_path)
     assert profile.info.form == "db"
+
+
+@pytest.mark.parametrize("odd", ["text", b"\xff", 1e300], ids=["text", "bytes", "huge"])
+def test_one_odd_value_costs_no_other(tmp_path: Path, odd: object) -> None:
+    plain, strange = small(), small()
+    strange.rows["TASK"][0]["streamId"] = odd
+    told = [linked(made, tmp_path / name).kernels for name, made in (("plain", plain), ("odd", strange))]
+    assert told[0]["stream"].tolist() == [2, 3] and told[1]["stream"][1] == 3
+    assert told[1]["stream"][0] not in (2, 3)
+    for name in ("name", "start_ns", "dur_ns", "connection"):
+        assert list(told[0][name]) == list(told[1][name])
 
 
 def test_schemas_that_execute_or_refer_elsewhere_are_left_alone(tmp_path: Path) -> None:
