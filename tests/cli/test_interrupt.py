@@ -47,7 +47,7 @@ sys.exit(main(sys.argv[4:]))
 """
 SCANNING = ("npu_advisor.readers.trace_parallel", "_Joined", 1)
 PHASES = {
-    "finding the profile": ("npu_advisor.session", "locate", 1),
+    "finding the profile": ("npu_advisor.session", "locate_all", 1),
     "scanning with helpers": SCANNING,
     "reading a table": ("npu_advisor.readers.rank", "read_kernel_details", 1),
     "linking": ("npu_advisor.session", "link", 1),

@@ -171,7 +171,7 @@ def _unchanged(event: dict) -> dict:
 
 
 def test_several_ranks_that_nothing_tells_apart_are_refused(two_ranks, tmp_path, capsys):
-    twice = [str(two_ranks), str(two_ranks)]
+    twice = [str(two_ranks), str(shutil.copytree(two_ranks, tmp_path / "again"))]
     assert main([*twice, "-f", "trace", "--merge", "-o", str(tmp_path / "out.json"), "-q"]) == 2
     assert "4 traces" in capsys.readouterr().err
     assert main([str(two_ranks), "--rank", "1", "-f", "trace", "--merge", "-o", str(tmp_path / "one.json"), "-q"]) == 0
