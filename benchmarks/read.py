@@ -25,6 +25,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from npu_advisor.base.shelf import REPORT
+
 ROOT = Path(__file__).resolve().parent.parent
 JSON_LOAD = "import json, sys; json.load(open(sys.argv[1], encoding='utf-8'))"
 PROFILED = """
@@ -143,7 +145,7 @@ def benchmark(size: str, runs: int, profile: bool) -> None:
         costs: dict[str, list[Cost]] = {name: [] for name in commands}
         for _ in range(runs):
             for name, command in commands.items():
-                for report in _kept(folder).glob("*.report") if name == OTHER_RULES else ():
+                for report in _kept(folder).glob(f"*{REPORT}") if name == OTHER_RULES else ():
                     report.unlink()
                 costs[name].append(measured(command))
         _print(trace.stat().st_size / 1e6, {name: _best(each) for name, each in costs.items()})
