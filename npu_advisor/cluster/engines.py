@@ -97,12 +97,12 @@ def _workers(count: int) -> Iterator[ProcessPoolExecutor]:
         try:
             yield pool
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
             for worker in set(active_children()) - others:
                 worker.kill()
             raise
         finally:
-            pool.shutdown()
+            # Waits: a thread of the pool that outlives this trips over its own pipes when the program ends.
+            pool.shutdown(cancel_futures=True)
 
 
 def _keep_files_in(folder: str) -> None:
