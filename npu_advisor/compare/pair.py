@@ -63,8 +63,9 @@ def compare_runs(base: Sequence[Run], new: Sequence[Run], roots: Roots) -> RankP
     common = sum(min(row.calls.base or 0.0, row.calls.new or 0.0) for row in matched)
     infos = [side[0].profile.info for side in (base, new)]
     chips = peaks(base[0].profile), peaks(new[0].profile)
-    other = infos[0].device_kind != infos[1].device_kind or (None not in chips and chips[0] != chips[1])
-    ratios = normalised(kernels[0], kernels[1], counted.matching.groups, chips) if other else {}
+    same_kind = infos[0].device_kind == infos[1].device_kind
+    same_chip = same_kind and (None in chips or chips[0] == chips[1])
+    ratios = {} if same_chip else normalised(kernels[0], kernels[1], counted.matching.groups, chips)
     return RankPair(
         base_rank=base[0].profile.rank,
         new_rank=new[0].profile.rank,
@@ -85,7 +86,7 @@ def compare_runs(base: Sequence[Run], new: Sequence[Run], roots: Roots) -> RankP
         base_chip=chips[0].name if chips[0] else None,
         new_chip=chips[1].name if chips[1] else None,
         classes=classes(kernels[0], kernels[1], ratios),
-        one_sided=one_sided(kernels[0], kernels[1], lines.of, infos[0].device_kind == infos[1].device_kind),
+        one_sided=one_sided(kernels[0], kernels[1], lines.of, same_kind),
         phases=phases(*counted.recordings),
     )
 
@@ -185,8 +186,8 @@ def _extra(counted: _Counted) -> list[Change]:
     if any(any(side) for side in waits):
         found.append(judged("waiting_us", waits))
     for key in ("allocated", "reserved"):
-        peaks = [[memory_peak(one.profile, f"{key}_bytes") for one in side] for side in recordings]
-        highest = [max((peak.size_bytes for peak in side if peak), default=None) for side in peaks]
+        peaked = [[memory_peak(one.profile, f"{key}_bytes") for one in side] for side in recordings]
+        highest = [max((peak.size_bytes for peak in side if peak), default=None) for side in peaked]
         found.append(change(f"peak_{key}_bytes", highest))
     return found
 

@@ -69,11 +69,12 @@ def introduce(profiles: Sequence[Profile]) -> None:
     """
     ranks = [profile.rank for profile in profiles]
     one_run = len(set(ranks)) == len(ranks) and min(ranks, default=-1) >= 0
+    whole = {id(profile) for profile in profiles if _is_whole(profile)}
     for profile in profiles:
         others = (
             [other for other in profiles if other is not profile and _same_steps(profile, other)] if one_run else []
         )
-        profile.peers = [other for other in others if _is_whole(profile) and _is_whole(other)]
+        profile.peers = [other for other in others if id(profile) in whole and id(other) in whole]
         profile.runs = [other for other in profiles if other is not profile and other.rank == profile.rank >= 0]
         if not profile.peers:
             for name in ("others_kernel_us", "mean_expert_us"):

@@ -10,7 +10,7 @@ import numpy as np
 
 from npu_advisor.base.intervals import Floats, Ints, Mask, Spans, covered, subtract, union
 from npu_advisor.base.messages import say
-from npu_advisor.model.profile import KERNELS_LOST, Diagnostic, Profile
+from npu_advisor.model.profile import KERNELS_LOST, WHOLE_KERNELS, Diagnostic, Profile
 from npu_advisor.model.table import Table
 
 _MARK = re.compile(r"^ProfilerStep#(\d{1,9})$")
@@ -181,7 +181,7 @@ def close_steps(profile: Profile) -> None:
 def _check_sums(profile: Profile) -> None:
     """Say so where the profiler's own step times know of more computing than the kernels that were found."""
     told, found = (float(profile.table(name)["compute_us"].sum()) for name in ("step_trace", "steps"))
-    if profile.has("kernels") and found < MIN_KERNELS * told:
+    if profile.has("kernels") and found < WHOLE_KERNELS * told:
         file = "" if profile.info.form == "db" else "kernel_details.csv"
         message = say("diag.kernels_lost", found_ms=found / 1000.0, told_ms=told / 1000.0)
         profile.diagnostics.append(Diagnostic(KERNELS_LOST, "warning", file, message))

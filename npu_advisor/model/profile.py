@@ -17,6 +17,8 @@ Form = Literal["text", "db", "trace", "csv", "msprof", "kineto"]
 
 # The code of the remark that rows are missing from the kernels.
 KERNELS_LOST = "kernels_lost"
+# They are when they hold less of the computing that the profiler summed up than this.
+WHOLE_KERNELS = 0.9
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from npu_advisor.base.heap import give_back
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
 from npu_advisor.base.units import format_us
-from npu_advisor.model.profile import KERNELS_LOST, Profile, ProfileInfo
+from npu_advisor.model.profile import KERNELS_LOST, WHOLE_KERNELS, Profile, ProfileInfo
 from npu_advisor.model.table import Table
 from npu_advisor.readers.cluster import ledger_steps, read_cluster_comms, read_ledger
 from npu_advisor.readers.comm import comm_table, read_communication, read_links
@@ -44,8 +44,6 @@ _OF_TRACE = (
     *("ops", "frames", "enqueues", "dequeues", "apis", "tasks", "comm_tasks", "overlap", "counters", "gcs"),
     *("flow_points", "tracks"),
 )
-# A CSV of kernels that holds less of the computing than this is cut.
-_WHOLE = 0.9
 # A trace without an end that changed this recently may have a writer that still runs.
 _FRESH_S = 60
 
@@ -287,7 +285,7 @@ class _Rank:
         ledger = self.columns["step_trace"]
         # The ledger counts what overlaps once, so that a whole file adds up to no less.
         held, told = self.columns["kernels"]["dur_ns"].sum() / 1000, np.nansum(ledger["compute_us"])
-        if held < _WHOLE * told:
+        if held < WHOLE_KERNELS * told:
             self.columns["steps"] = ledger_steps(ledger)
             file = self.source.files["kernel_details"].name
             self.notes.say(KERNELS_LOST, "warning", file, "kernels_cut", held=format_us(held), told=format_us(told))
