@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import filecmp
 import itertools
 import json
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,19 @@ def test_a_place_in_the_truth_is_that_line_of_the_script() -> None:
     }
     for name, text in expected.items():
         assert text in script[int(plants[name]["where"][0].partition(":")[2]) - 1]
+
+
+def test_the_ledger_of_a_step_counts_its_kernels() -> None:
+    (output,) = DEMO.glob("*_ascend_pt/ASCEND_PROFILER_OUTPUT")
+    with (output / "kernel_details.csv").open(newline="") as file:
+        kernels = [row for row in csv.DictReader(file) if row["Accelerator Core"] != "HCCL"]
+    with (output / "step_trace_time.csv").open(newline="") as file:
+        ledger = {row["Step"]: Decimal(row["Computing"]) for row in csv.DictReader(file)}
+    spent = dict.fromkeys(ledger, Decimal(0))
+    for row in kernels:
+        # On one stream, where no kernel overlaps another.
+        spent[row["Step Id"]] += Decimal(row["Duration(us)"])
+    assert spent == ledger
 
 
 def test_the_same_settings_give_the_same_bytes(tmp_path: Path) -> None:
