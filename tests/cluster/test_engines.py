@@ -190,7 +190,7 @@ def test_the_command_writes_the_report(
     assert main([*arguments, "-f", "json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["findings"][0]["rule_id"] == "job-slow-rank"
-    assert "4 ranks: 0 analysed, 4 taken from summaries, 0 failed" in err
+    assert "ranks: 4 (0 analysed, 4 taken from summaries, 0 failed)" in err
     assert main([*arguments, "--fail-on", "high", "-q"]) == 1
     out, err = capsys.readouterr()
     assert "Rank 2 computes longest, and the job waits for it" in out

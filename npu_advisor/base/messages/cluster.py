@@ -61,7 +61,7 @@ CLUSTER: dict[str, tuple[str, str]] = {
     "help.option.engine": ("Where ranks are analysed.", "在哪里分析各卡。"),
     "help.option.scheduler": ("Address of the dask scheduler.", "dask 调度器地址。"),
     "ui.cluster.done": (
-        "{ranks} ranks: {new} analysed, {resumed} taken from summaries, {failed} failed",
+        "ranks: {ranks} ({new} analysed, {resumed} taken from summaries, {failed} failed)",
         "共 {ranks} 张卡：新分析 {new}，取自摘要 {resumed}，失败 {failed}",
     ),
 }
