@@ -244,3 +244,4 @@ def test_edges_along_lanes() -> None:
     into.put(_ints([1, 2]), _ints([-1, 3]))
     assert into.of(_ints([6, 2, 4, 3, -1, 99])).tolist() == [9, 3, -1, -1, -1, -1]
     assert [node for node in range(9) if into.begins(node)] == [1, 4]
+    assert into.of(_ints([0, 3, 7])).tolist() == [-1, -1, -1]

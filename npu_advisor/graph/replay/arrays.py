@@ -66,28 +66,36 @@ class Net(NamedTuple):
 
 
 class Into:
-    """The edge into each node along its lane, by node number."""
+    """The edge into each node along its lane, by node number; in the room of the nodes from the first to the last."""
 
     def __init__(self) -> None:
-        self._edge = np.zeros(0, dtype=np.int32)
+        self._first, self._edge = 0, np.zeros(0, dtype=np.int32)
 
     def put(self, nodes: Numbers, edges: Numbers) -> None:
         """Take in the ``edges`` (-1: a lane begins there) into ``nodes``."""
-        missing = int(nodes.max(initial=-1)) + 1 - len(self._edge)
-        if missing > 0:
-            self._edge = np.append(self._edge, np.full(missing, _ON_NO_LANE, dtype=np.int32))
-        self._edge[nodes] = edges
+        if not len(nodes):
+            return
+        first, end = int(nodes.min()), int(nodes.max()) + 1
+        if not len(self._edge):
+            self._first = first
+        before, behind = max(self._first - first, 0), max(end - self._first - len(self._edge), 0)
+        if before or behind:
+            self._edge = np.pad(self._edge, (before, behind), constant_values=_ON_NO_LANE)
+            self._first -= before
+        self._edge[nodes - self._first] = edges
 
     def of(self, nodes: Numbers) -> Ints:
         """The edge into each of ``nodes``, -1 where there is none."""
-        known = (nodes >= 0) & (nodes < len(self._edge))
+        spot = nodes - self._first
+        known = (nodes >= 0) & (spot >= 0) & (spot < len(self._edge))
         edges: Ints = np.full(len(nodes), -1, dtype=np.int64)
-        edges[known] = np.maximum(self._edge[nodes[known]], -1)
+        edges[known] = np.maximum(self._edge[spot[known]], -1)
         return edges
 
     def begins(self, node: int) -> bool:
         """Whether a lane begins at ``node``."""
-        return node < len(self._edge) and int(self._edge[node]) == -1
+        spot = node - self._first
+        return 0 <= spot < len(self._edge) and int(self._edge[spot]) == -1
 
 
 # Of the columns of edges: source, target, weight, kind, lane.

@@ -24,7 +24,8 @@ from npu_advisor.model.profile import Profile
 @dataclass
 class RankGraph:
     """What one rank's events became; ``transit`` is the data movement of joined collectives, by task; ``limits`` are
-    the queues that were full; ``threads`` is the host thread behind each track."""
+    the queues that were full; ``threads`` is the host thread behind each track; ``edges`` are all but those to and
+    from other ranks."""
 
     profile: Profile
     tasks: Tasks
@@ -34,6 +35,7 @@ class RankGraph:
     device: DeviceLanes
     transit: dict[int, int]
     limits: list[Limit]
+    edges: slice
 
 
 class Graph(NamedTuple):
@@ -88,6 +90,7 @@ def _rank(
     builder: Builder, profile: Profile, number: int, tasks: Tasks, lane: int
 ) -> tuple[RankGraph, list[tuple[Ints, Ints]]]:
     """One rank, and weights to put on edges that exist already."""
+    first = builder.edges
     threads = host_threads(profile)
     direct = _direct_threads(profile, tasks, threads)
     syncs = syncs_of(profile, tasks, threads)
@@ -101,7 +104,8 @@ def _rank(
     changed += _direct_calls(builder, profile, tasks, syncs, host, device)
     limits, stretched = full_queues(builder, profile, tasks, host, device)
     changed += stretched
-    return RankGraph(profile, tasks, syncs, threads, host, device, {}, limits), changed
+    edges = slice(first, builder.edges)
+    return RankGraph(profile, tasks, syncs, threads, host, device, {}, limits, edges), changed
 
 
 def _direct_threads(profile: Profile, tasks: Tasks, threads: Ints) -> Ints:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, Mask, Spans, covered, distinct, subtract, union
-from npu_advisor.graph.replay.arrays import DROPPED, EVENT, LANE, LONG_AGO, SYNC, WAIT, Net, Numbers
+from npu_advisor.graph.replay.arrays import DROPPED, EVENT, LANE, LONG_AGO, SYNC, WAIT, Into, Net, Numbers
 from npu_advisor.graph.replay.build import Graph
 from npu_advisor.graph.replay.gates import Calibrated
 from npu_advisor.graph.replay.index import Index, ranges
@@ -132,14 +132,13 @@ class Editor:
         self._number = number
         self._rec = calibrated.rec
         net, device = graph.net, self.rank.device
-        self._call_in = np.full(len(net.rec), -1, dtype=np.int32)
-        self._call_out = self._call_in.copy()
+        self._call_in, self._call_out, self._entry_end = Into(), Into(), Into()
         calls = device.calls[0]
-        self._call_in[net.dst[calls]], self._call_out[net.src[calls]] = calls, calls
-        self._entry_end = np.zeros(len(net.rec), dtype=bool)
-        self._entry_end[device.dequeue_end[device.dequeue_end >= 0]] = True
-        self._sync_edges = np.flatnonzero(net.kind == SYNC)
-        self._wait_edges = np.flatnonzero(net.kind == WAIT)
+        self._call_in.put(net.dst[calls], calls)
+        self._call_out.put(net.src[calls], calls)
+        entries = np.flatnonzero(device.dequeue_end >= 0)
+        self._entry_end.put(device.dequeue_end[entries], entries)
+        self._sync_edges, self._wait_edges = self._of_kind(SYNC), self._of_kind(WAIT)
         self._syncs_into, self._waits_into = Index(net.dst[self._sync_edges]), Index(net.dst[self._wait_edges])
         self._calls_of, self._tasks_of = Index(device.calls[1]), Index(self.rank.tasks.dequeue)
         self._direct = np.flatnonzero(self.rank.host.direct >= 0)
@@ -156,13 +155,20 @@ class Editor:
         self._transit = self.rank.tasks.end - self.rank.tasks.start
         self._transit[joined] = np.fromiter(self.rank.transit.values(), np.int64, len(joined))
         calls = np.concatenate((self.rank.host.sync_start, self.rank.host.direct))
-        self._drain_edges = np.flatnonzero((net.kind == LANE) & np.isin(net.dst, calls))
+        lane = self._of_kind(LANE)
+        self._drain_edges = lane[np.isin(net.dst[lane], calls)]
         self._drains_into = Index(net.dst[self._drain_edges])
-        self._event_edges = np.flatnonzero(net.kind == EVENT)
+        self._event_edges = self._of_kind(EVENT)
         self._events_into, self._events_from = Index(net.dst[self._event_edges]), Index(net.src[self._event_edges])
         pauses = self.rank.profile.table("gcs")
         self._pauses = union(pauses["start_ns"], pauses["end_ns"])
         self._borders: dict[int, Ints] = {}
+
+    def _of_kind(self, kind: int) -> Ints:
+        """The edges of a kind within this rank."""
+        own = self.rank.edges
+        found: Ints = np.flatnonzero(self.graph.net.kind[own] == kind) + own.start
+        return found
 
     def owns(self, edges: Ints) -> Mask:
         """Whether each edge leads to a node of this rank."""
@@ -196,9 +202,9 @@ class Editor:
     def _launch_calls(self, nodes: Ints) -> Ints:
         """The edge inside the Dequeue that each launch takes: to the next launch, else from what was before it."""
         nodes = nodes[nodes >= 0]
-        after, before = self._call_out[nodes], self._call_in[nodes]
+        after, before = self._call_out.of(nodes), self._call_in.of(nodes)
         target = self.graph.net.dst[np.maximum(after, 0)] if len(after) else after
-        last = (after < 0) | self._entry_end[target] if len(after) else np.zeros(0, dtype=bool)
+        last = (after < 0) | (self._entry_end.of(target) >= 0) if len(after) else np.zeros(0, dtype=bool)
         chosen = np.where(last, before, after)
         return chosen[chosen >= 0]
 
