@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from npu_advisor import __version__
+from npu_advisor.base.ahead import Ahead
 from npu_advisor.base.errors import ConfigError, ProfileError
 from npu_advisor.base.heap import give_back
 from npu_advisor.base.messages import say
@@ -50,11 +51,12 @@ class Session:
     facts: ProfileFacts
     results: list[tuple[Profile, list[RuleResult]]]
     roots: Roots
+    graphs: Ahead[list[Run]]
 
-    @cached_property
+    @property
     def runs(self) -> list[Run]:
         """The graphs of the runs that were recorded, ready to be re-timed."""
-        return replay_runs([profile for profile, _ in self.results])
+        return self.graphs.result
 
     @cached_property
     def parted(self) -> tuple[Results, Results]:
@@ -110,8 +112,11 @@ def read(asked: Asked, cache: str | Path | None = None, progress: Progress | Non
     """Read the profiles and run the rules; options and errors as for :func:`npu_advisor.api.analyze`."""
     plans = rank_rules(asked.rules, asked.params, asked.select, asked.ignore)
     profiles = load_profiles(asked.paths, ranks=asked.ranks, steps=asked.steps, progress=progress, cache=cache)
+    # The graphs need what is recorded, not what the rules say of it.
+    graphs = Ahead(lambda: replay_runs(profiles))
     return Session(
         facts=ProfileFacts(path=_shown(asked.paths), ranks=[summary.rank_info(profile) for profile in profiles]),
+        graphs=graphs,
         results=[(profile, run_rules(plans, profile)) for profile in profiles],
         roots=Roots.of(asked.source_root),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from threading import RLock
 from typing import Any, Literal
 
 import pandas as pd
@@ -110,7 +111,9 @@ class Profile:
     def table(self, name: str) -> Table:
         """The table called ``name``; an empty one when it was not recorded. KeyError for a name outside the schema."""
         if name not in self._tables and name in self._providers:
-            self._tables[name] = self._providers[name](self)
+            with _COMPUTING:
+                if name not in self._tables:
+                    self._tables[name] = self._providers[name](self)
         if name in self._tables:
             return self._tables[name]
         return _EMPTY[name]
@@ -147,6 +150,8 @@ class Profile:
         raise AttributeError(name)
 
 
+# One for all profiles, as a table may be computed from those of other ranks: whichever thread asks first computes it.
+_COMPUTING = RLock()
 _EMPTY = {name: Table(spec, {}, 0) for name, spec in SCHEMA.items()}
 
 

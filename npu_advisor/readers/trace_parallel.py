@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 import npu_advisor
+from npu_advisor.base.ahead import processes
 from npu_advisor.readers.trace_seams import SPAN, Extent, Span, Stretch, is_zipped, spans_of
 from npu_advisor.readers.trace_wire import receive, send
 
@@ -31,18 +32,7 @@ TRACE = "trace_view.json"
 # Below this a helper starts for longer than it helps.
 LARGE = 24 << 20
 LARGE_ZIPPED = LARGE >> 4
-# More are not kept busy: the parts are joined in one process.
-MOST = 8
 _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from npu_advisor.readers.trace_helper import main; main()"
-
-
-def processes() -> int:
-    """How many processes may scan: NPU_ADVISOR_PROCESSES, else one for every core this process may use."""
-    asked = os.environ.get("NPU_ADVISOR_PROCESSES", "")
-    if asked.isdigit():
-        return max(1, int(asked))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, MOST)
 
 
 class TraceScan:
