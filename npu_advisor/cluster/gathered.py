@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.intervals import Ints
 from npu_advisor.model.schema import SCHEMA, Column
 from npu_advisor.model.table import Table
@@ -77,7 +77,7 @@ class _Growing:
         values = self._room[order]
         if self._kind != "text":
             return values
-        return pd.Categorical.from_codes(values, categories=pd.Index([*self._numbers], dtype=object))
+        return Categorical(values, self._numbers)
 
 
 def _codes(stored: Any, numbers: dict[str, int]) -> Any:

@@ -174,7 +174,7 @@ def column_value(table: Table, name: str) -> Value:
     data = table[name]
     column = table.spec.column(name)
     if column is None or column.kind == "text":
-        return Value("text", np.asarray(data.codes), categories=np.asarray(data.categories, dtype=object))
+        return Value("text", data.codes, categories=data.categories)
     if column.kind == "key":
         return Value("key", data, target=column.target)
     if column.kind == "bool":

@@ -10,8 +10,8 @@ says nothing about the work inside and never counts.
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
+from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.frame import is_user_relative, parse_frame, split_stack, user_frame
 from npu_advisor.base.intervals import Ints
 from npu_advisor.graph.named import STEP_MARK, starting
@@ -37,8 +37,8 @@ class _Lines:
             self.texts.append(text)
         return self._numbers[text]
 
-    def column(self, numbers: Ints) -> pd.Categorical:
-        return pd.Categorical.from_codes(numbers, categories=pd.Index(self.texts, dtype=object))
+    def column(self, numbers: Ints) -> Categorical:
+        return Categorical(numbers, self.texts)
 
 
 def attribute(profile: Profile, tree: Nesting) -> None:
@@ -47,7 +47,7 @@ def attribute(profile: Profile, tree: Nesting) -> None:
     if "source" not in ops.present and profile.has("ops"):
         lines = _Lines()
         number, how = _of_ops(profile, ops, tree, lines)
-        how_text = pd.Categorical.from_codes(how, categories=pd.Index(HOW, dtype=object))
+        how_text = Categorical(how, HOW)
         profile.put(ops.with_columns(source=lines.column(number), source_how=how_text))
     _hand_down(profile)
 
@@ -65,9 +65,7 @@ def _hand_down(profile: Profile) -> None:
                 codes = ops[column].codes if len(ops) else np.zeros(0, dtype=np.int64)
                 rows = table["op"]
                 number = np.where(rows >= 0, codes[np.maximum(rows, 0)], -1) if len(codes) else np.full(len(rows), -1)
-                table = table.with_columns(
-                    **{column: pd.Categorical.from_codes(number, categories=ops[column].categories)}
-                )
+                table = table.with_columns(**{column: ops[column].with_codes(number)})
         profile.put(table)
 
 
@@ -87,8 +85,8 @@ def _backward_lines(profile: Profile) -> None:
     how = np.where(found & (line >= 0), HOW.index("backward"), how)
     profile.put(
         comms.with_columns(
-            source=pd.Categorical.from_codes(number, categories=ops["source"].categories),
-            source_how=pd.Categorical.from_codes(how, categories=pd.Index(HOW, dtype=object)),
+            source=ops["source"].with_codes(number),
+            source_how=Categorical(how, HOW),
         )
     )
 

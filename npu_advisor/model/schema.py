@@ -7,7 +7,7 @@ Kinds, and what a table gives for them:
 
 ``int``   int64, missing = the column's ``missing`` (-1 unless said otherwise)
 ``float`` float64, missing = NaN
-``text``  pandas categorical of str, missing = NaN
+``text``  a ``Categorical`` of str, missing = code -1
 ``bool``  bool, missing = False
 ``key``   int64 row position in ``target``, missing = -1
 

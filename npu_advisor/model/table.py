@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.whole import narrow, widened
 from npu_advisor.model.schema import SCHEMA, Column, TableSpec
 
@@ -18,26 +19,13 @@ def _missing(column: Column, length: int) -> Any:
     if column.kind == "bool":
         return np.zeros(length, dtype=bool)
     if column.kind == "text":
-        return pd.Categorical.from_codes(np.full(length, -1, dtype=np.int8), categories=pd.Index([], dtype=object))
+        return Categorical(np.full(length, -1, dtype=np.int8), [])
     return np.full(length, column.missing, dtype=np.int64)
-
-
-def as_category(values: Any) -> pd.Categorical:
-    """``values`` (strings; None, NaN and "" are missing) as a categorical with object categories."""
-    if isinstance(values, pd.Series):
-        values = values.array
-    if not isinstance(values, pd.Categorical):
-        codes, uniques = pd.factorize(np.asarray(values, dtype=object), use_na_sentinel=True)
-        values = pd.Categorical.from_codes(codes, categories=pd.Index(uniques, dtype=object))
-    if "" in values.categories:
-        values = values.remove_categories([""])
-    found: pd.Categorical = values
-    return found
 
 
 def _cast(column: Column, values: Any) -> Any:
     if column.kind == "text":
-        return as_category(values)
+        return Categorical.of(values)
     array = np.asarray(values)
     if column.kind == "float":
         return array.astype(np.float64, copy=False)
@@ -89,7 +77,7 @@ class Table:
         return frozenset(self._columns) | computed
 
     def __getitem__(self, name: str) -> Any:
-        """The column as a numpy array (text: pandas Categorical), or its missing values when absent."""
+        """The column as a numpy array (text: a Categorical), or its missing values when absent."""
         if name in self._columns:
             values = self._columns[name]
             return widened(values) if isinstance(values, np.ndarray) else values
@@ -120,22 +108,20 @@ class Table:
 
     def text(self, name: str, row: int) -> str | None:
         """One cell of a text column, None where missing."""
-        values = self[name]
-        code = int(values.codes[row])
-        return None if code < 0 else str(values.categories[code])
+        found: str | None = self[name][row]
+        return found
 
     def strings(self, name: str) -> np.ndarray[Any, np.dtype[np.object_]]:
         """A text column as an object array of str, None where missing."""
-        values = self[name]
-        out = np.empty(self.length, dtype=object)
-        known = values.codes >= 0
-        out[known] = np.asarray(values.categories, dtype=object)[values.codes[known]]
-        return out
+        return np.asarray(self[name])
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The stored columns, and ``end_ns``/``dur_us`` where they exist, as a DataFrame (a copy)."""
+        """The stored columns, and ``end_ns``/``dur_us`` where they exist, as a DataFrame (a copy); texts are pandas'
+        categoricals."""
         names = list(self._columns)
         if "dur_ns" in self._columns:
             names.insert(names.index("dur_ns") + 1, "dur_us")
-        return pd.DataFrame({name: self[name] for name in names}, index=pd.RangeIndex(self.length), copy=True)
+        columns = {name: self[name] for name in names}
+        given = {key: each.to_pandas() if isinstance(each, Categorical) else each for key, each in columns.items()}
+        return pd.DataFrame(given, index=pd.RangeIndex(self.length), copy=True)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from npu_advisor.base.categorical import Categorical
+from npu_advisor.base.numbering import Numbering, factorize
 from npu_advisor.base.whole import narrow
-from npu_advisor.readers.columns import Numbering, relabel
 from npu_advisor.readers.numbers import Bool, Int, ns_from_text
 
 # Fewer cells than this say nothing about how many texts a column has.
@@ -59,13 +59,12 @@ class Cells:
         """Which cells hold nothing but blanks."""
         return self.each(lambda texts: np.array([not text.strip() for text in texts.tolist()], bool))
 
-    def categorical(self) -> pd.Categorical:
+    def categorical(self) -> Categorical:
         """Stripped texts in the order met; blanks and ``N/A`` are missing."""
-        codes, used = pd.factorize(_decoded(self._texts) if self._codes is None else self._codes)
-        labels = used if self._codes is None else self._texts[used]
-        stripped = [label.strip() for label in labels]
-        plain = pd.Categorical.from_codes(codes, categories=pd.RangeIndex(len(labels)))
-        return relabel(plain, ["" if label == "N/A" else label for label in stripped])
+        if self._codes is None:
+            return Categorical.of(_told(_decoded(self._texts)))
+        codes, used = factorize(self._codes)
+        return Categorical.merged(codes, _told(self._texts[used]))
 
 
 class GrowingCells:
@@ -110,6 +109,11 @@ def _packed(values: Sequence[str]) -> npt.NDArray[Any]:
         return texts.astype("S")
     except UnicodeEncodeError:
         return texts
+
+
+def _told(texts: Iterable[str]) -> list[str]:
+    stripped = [text.strip() for text in texts]
+    return ["" if text == "N/A" else text for text in stripped]
 
 
 def _decoded(texts: npt.NDArray[Any]) -> npt.NDArray[Any]:

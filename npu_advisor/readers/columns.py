@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from npu_advisor.base.categorical import Categorical
+from npu_advisor.base.numbering import Numbering
 from npu_advisor.base.whole import narrow
 from npu_advisor.readers.numbers import NO_ID, Float, Int, ns_from_any
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 Codes = npt.NDArray[np.int32]
-
-
-class Numbering(dict[Any, int]):
-    """Numbers for distinct keys, in the order met. (``__missing__`` keeps the look-up of known keys in C.)"""
-
-    def __init__(self, known: dict[Any, int] | None = None) -> None:
-        super().__init__(known or {})
-        self._given = len(self)
-
-    def __missing__(self, key: Any) -> int:
-        number = self[key] = len(self) - self._given
-        return number
-
-    def of(self, keys: list[Any]) -> Codes:
-        """The number of each key."""
-        return np.fromiter(map(self.__getitem__, keys), np.int32, len(keys))
 
 
 class Pool:
@@ -50,29 +33,20 @@ class Pool:
     @property
     def texts(self) -> list[str]:
         """The texts by number."""
-        return list(self._numbers)[2:]
+        return self._numbers.new
 
-    def categorical(self, codes: Codes, texts: Iterable[str] | None = None) -> pd.Categorical:
-        """``codes`` as a categorical of the texts in use; ``texts`` may replace the pool's (equal ones are merged)."""
-        import pandas as pd
-
-        labels = np.empty(len(self._numbers) - 2, dtype=object)
-        labels[:] = self.texts if texts is None else list(texts)
-        used = np.bincount(codes[codes >= 0], minlength=len(labels)) > 0
-        renumbered = np.where(codes >= 0, (np.cumsum(used) - 1)[codes] if len(labels) else -1, -1)
-        categories = np.flatnonzero(used)
-        plain = pd.Categorical.from_codes(renumbered, categories=pd.RangeIndex(len(categories)))
-        return relabel(plain, labels[categories])
+    def categorical(self, codes: Codes, texts: Iterable[str] | None = None) -> Categorical:
+        """``codes`` as a column of the texts in use; ``texts`` may replace the pool's (equal ones are merged)."""
+        labels = self.texts if texts is None else list(texts)
+        used = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(labels)))
+        places = np.full(len(labels) + 1, -1, np.int32)
+        places[used] = np.arange(len(used))
+        return Categorical.merged(places[codes], [labels[number] for number in used])
 
 
-def relabel(values: pd.Categorical[Any], labels: Iterable[str]) -> pd.Categorical:
+def relabel(values: Categorical, labels: Iterable[str]) -> Categorical:
     """``values`` with ``labels`` in place of its categories; equal labels are merged, "" is missing."""
-    import pandas as pd
-
-    codes, uniques = pd.factorize(np.array([*labels], dtype=object))
-    taken = np.array([*codes, -1], np.int64)[values.codes]
-    result = pd.Categorical.from_codes(taken, categories=pd.Index(uniques, dtype=object))
-    return result.remove_categories([""]) if "" in uniques else result
+    return Categorical.merged(values.codes, labels)
 
 
 class Ids:

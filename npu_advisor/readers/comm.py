@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.messages import say
 from npu_advisor.readers.columns import relabel
 from npu_advisor.readers.csvfile import CsvFile
@@ -164,7 +165,7 @@ def comm_table(
     elif reported is not None:
         ordered = reported.sort_values("start_ns", kind="stable")
         columns = {name: ordered[name].to_numpy() for name in ("name", "start_ns", "dur_ns", "step_id")}
-        columns["name"] = pd.Categorical(ordered["name"].astype(object))
+        columns["name"] = Categorical.of(ordered["name"])
     else:
         return None, slices
     if not len(slices):
@@ -208,7 +209,7 @@ def _group(thread: str) -> str:
 
 
 def _add_reported(columns: Columns, reported: pd.DataFrame) -> None:
-    names = pd.Categorical(reported["name"].astype(object))
+    names = Categorical.of(reported["name"])
     starts = reported["start_ns"].to_numpy(np.int64)
     rows = match(columns["name"], columns["start_ns"], names, starts, within_ns=_NEAR_NS)
     known = rows >= 0

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.messages import say
-from npu_advisor.model.table import as_category
 from npu_advisor.readers.cells import Cells, GrowingCells, joined_cells
 from npu_advisor.readers.notes import Notes, UnreadableFileError
 from npu_advisor.readers.numbers import Bool, Float, Int, floats, integers
@@ -84,10 +84,10 @@ class CsvFile:
         """Durations in ns, and which could be read."""
         return self.columns[column].nanoseconds()
 
-    def texts(self, column: str) -> pd.Categorical:
+    def texts(self, column: str) -> Categorical:
         """The column as a categorical; blanks and ``N/A`` are missing."""
         if column not in self.columns:
-            return as_category(np.full(self.length, None, dtype=object))
+            return Categorical.of([None] * self.length)
         return self.columns[column].categorical()
 
 

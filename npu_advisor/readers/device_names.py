@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from npu_advisor.base.categorical import Categorical
+from npu_advisor.base.numbering import factorize
 from npu_advisor.readers.numbers import Int
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 _COMM = re.compile(r"^(?:hcom_|hccl|lccl)", re.IGNORECASE)
 _COMM_TYPE = re.compile(r"^(?:hcom_|hccl_?|lccl_?)(?P<type>[A-Za-z]+)", re.IGNORECASE)
@@ -112,12 +114,10 @@ def kernel_type(name: str) -> str:
     return last.rstrip("0123456789") or last
 
 
-def pairs(first: pd.Categorical, second: pd.Categorical) -> tuple[list[tuple[str, str]], Int]:
+def pairs(first: Categorical, second: Categorical) -> tuple[list[tuple[str, str]], Int]:
     """The distinct (first, second) texts, "" where missing, and the number of each row's pair."""
-    import pandas as pd
-
     width = len(second.categories) + 1
-    numbers, uniques = pd.factorize(first.codes.astype(np.int64) * width + second.codes + 1)
+    numbers, uniques = factorize(first.codes.astype(np.int64) * width + second.codes + 1)
     firsts, seconds = [*first.categories, ""], [*second.categories, ""]
     texts = []
     for unique in uniques:

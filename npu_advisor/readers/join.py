@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from npu_advisor.base.categorical import Categorical
 from npu_advisor.readers.numbers import Int
 
 
 def match(
-    names: pd.Categorical, start_ns: Int, other_names: pd.Categorical, other_start_ns: Int, within_ns: int = 1000
+    names: Categorical, start_ns: Int, other_names: Categorical, other_start_ns: Int, within_ns: int = 1000
 ) -> Int:
     """For each (name, start) the row of the other table that is the same event, -1 for none; each row is used once.
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from npu_advisor.base.categorical import Categorical
 from npu_advisor.model.schema import PIPE_METRICS
 from npu_advisor.readers.columns import relabel
 from npu_advisor.readers.csvfile import CsvFile, read_csv
@@ -173,7 +173,7 @@ def _cores(columns: Columns, file: CsvFile, trace: Trace | None, slices: Int) ->
         columns["core"] = texts
 
 
-def _durations(file: CsvFile, names: pd.Categorical, start: Int, stream: Int, notes: Notes) -> tuple[Int, Bool]:
+def _durations(file: CsvFile, names: Categorical, start: Int, stream: Int, notes: Notes) -> tuple[Int, Bool]:
     """Durations in ns, 0 where the file's own is impossible, and where that is."""
     duration, bad = sound_durations(*file.durations("duration"))
     overrun = overruns(start, duration, stream)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.messages import say
 from npu_advisor.graph.nesting import Nesting
 from npu_advisor.readers.columns import relabel
@@ -88,7 +89,7 @@ class _Tables:
         self._memory(made.tables)
         if self.raw["fwdbwd"]:
             ends = {name: values for name, values in self.raw["fwdbwd"].items() if name != "device"}
-            category = pd.Categorical.from_codes(np.zeros(len(ends["id"]), np.int8), pd.Index(["fwdbwd"], dtype=object))
+            category = Categorical(np.zeros(len(ends["id"]), np.int8), ["fwdbwd"])
             made.tables["flow_points"] = {**ends, "category": category}
         self._describe(made)
         if self.bad:

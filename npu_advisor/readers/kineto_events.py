@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from npu_advisor.readers.columns import Numbering, Pool, Rows, durations, ids
+from npu_advisor.base.numbering import Numbering
+from npu_advisor.readers.columns import Pool, Rows, durations, ids
 from npu_advisor.readers.kineto_decode import KinetoArgs, KinetoEvent
 from npu_advisor.readers.numbers import Int, ns_from_text
 from npu_advisor.readers.trace_events import Tracks

@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pandas as pd
 
+from npu_advisor.base.categorical import Categorical
 from npu_advisor.readers.comm import bytes_moved
 from npu_advisor.readers.join import match
 from npu_advisor.readers.notes import Notes
@@ -98,7 +99,7 @@ def _bytes_by_op(db: Database) -> dict[tuple[str, str, str], float]:
 
 def add_split(comms: Columns, reported: pd.DataFrame) -> None:
     """Give the collectives the bytes and times that were reported of them."""
-    names = pd.Categorical(reported["name"].astype(object))
+    names = Categorical.of(reported["name"])
     starts = reported["start_ns"].to_numpy(np.int64)
     rows = match(comms["name"], comms["start_ns"], names, starts, within_ns=_NEAR_NS)
     for name in ("bytes", *_SPLIT) if (rows >= 0).any() else ():

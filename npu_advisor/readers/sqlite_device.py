@@ -203,4 +203,4 @@ def _name_launches(found: Device, host: Host) -> None:
     names = kernels["name"]
     codes = np.where(launch, names.codes[row], -1)
     if launch.any():
-        apis["item"] = pd.Categorical.from_codes(codes, categories=names.categories).remove_unused_categories()
+        apis["item"] = names.with_codes(codes).remove_unused_categories()

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.messages import say
-from npu_advisor.readers.columns import relabel
+from npu_advisor.base.numbering import factorize
 from npu_advisor.readers.notes import Notes, UnreadableFileError
 from npu_advisor.readers.numbers import NO_ID, Float, Int
 
@@ -216,12 +216,10 @@ class Strings:
         pairs = zip(self._numbers.tolist(), self._texts, strict=False)
         return {number: text for number, text in pairs if text in wanted}
 
-    def category(self, numbers: Int) -> pd.Categorical:
+    def category(self, numbers: Int) -> Categorical:
         """A column of texts; ``N/A``, blanks and unknown numbers are missing."""
-        codes, uniques = pd.factorize(numbers)
-        labels = ["" if text.strip() in ("", "N/A") else text for text in self.of(np.asarray(uniques))]
-        plain = pd.Categorical.from_codes(codes, categories=pd.RangeIndex(len(uniques)))
-        return relabel(plain, labels)
+        codes, uniques = factorize(numbers)
+        return Categorical.merged(codes, ["" if text.strip() in ("", "N/A") else text for text in self.of(uniques)])
 
 
 def known(numbers: Int) -> Int:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from npu_advisor.readers.columns import Numbering, relabel
+from npu_advisor.base.categorical import Categorical
+from npu_advisor.base.numbering import Numbering
 from npu_advisor.readers.join import take
 from npu_advisor.readers.notes import Notes
 from npu_advisor.readers.numbers import Bool, Int
@@ -191,13 +192,13 @@ def _texts(db: Database, ops: Columns, notes: Notes) -> Columns:
     return {name: values for name, values in columns.items() if len(values.categories)}
 
 
-def _all_dims(texts: pd.Categorical) -> bool:
+def _all_dims(texts: Categorical) -> bool:
     """Whether these are sizes, not names of types; blanks alone are neither."""
     labels = [str(label) for label in texts.categories]
     return all(_DIMS.fullmatch(label) for label in labels) and any(char.isdigit() for text in labels for char in text)
 
 
-def _stacks(db: Database, chains: Int) -> pd.Categorical:
+def _stacks(db: Database, chains: Int) -> Categorical:
     """The call stack of each chain as the trace writes it, innermost first; equal ones are one category."""
     raw = db.ints("PYTORCH_CALLCHAINS", "id", "stack", "stackDepth")
     order = np.lexsort((raw["stackDepth"], raw["id"]))
@@ -209,8 +210,7 @@ def _stacks(db: Database, chains: Int) -> pd.Categorical:
     number = distinct.of([bytes(packed[8 * a : 8 * b]) for a, b in zip(starts.tolist(), stops.tolist(), strict=True)])
     texts = [";\r\n".join(db.strings.of(np.frombuffer(key, np.int64))) for key in distinct]
     found = take(number.astype(np.int64), rows_of(owner[starts], chains))
-    plain = pd.Categorical.from_codes(found, categories=pd.RangeIndex(len(texts)))
-    return relabel(plain, texts).remove_unused_categories()
+    return Categorical.merged(found, texts).remove_unused_categories()
 
 
 def _calls(db: Database, lanes: Lanes, host: Host) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from npu_advisor.base.categorical import Categorical
 from npu_advisor.readers.columns import relabel
 from npu_advisor.readers.device_names import core_name, is_comm_name, kernel_type
 from npu_advisor.readers.kernels import METRICS, overruns, plain_shapes
@@ -68,7 +68,7 @@ def kernel_table(db: Database, kernels: Columns, info: Mapping[str, Int], notes:
     return {name: values for name, values in columns.items() if name not in optional or len(values.categories)}
 
 
-def _kind(columns: Columns, text: Mapping[str, pd.Categorical], task_type: pd.Categorical) -> None:
+def _kind(columns: Columns, text: Mapping[str, Categorical], task_type: Categorical) -> None:
     """Type and core, from the name and from TASK where Level0 writes ``N/A``."""
     names, types, cores = text["name"], text["opType"], text["taskType"]
     unknown = types.codes < 0
@@ -80,7 +80,7 @@ def _kind(columns: Columns, text: Mapping[str, pd.Categorical], task_type: pd.Ca
     columns["core"] = np.where(given.codes < 0, _spread(by_task), _spread(given))
 
 
-def _spread(values: pd.Categorical) -> Any:
+def _spread(values: Categorical) -> Any:
     return np.array([*values.categories, ""], dtype=object)[values.codes]
 
 

@@ -12,9 +12,9 @@ from functools import cache
 from typing import IO, Any
 
 import numpy as np
-import pandas as pd
 from pydantic import TypeAdapter
 
+from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.terms import Text
 from npu_advisor.model.profile import Diagnostic, Profile, ProfileInfo
 from npu_advisor.model.schema import SCHEMA
@@ -48,7 +48,7 @@ def save(profile: Profile, file: IO[bytes]) -> None:
         texts[name] = {}
         for column in table.stored:
             values = table[column]
-            if isinstance(values, pd.Categorical):
+            if isinstance(values, Categorical):
                 texts[name][column] = values.categories.tolist()
                 values = values.codes
             arrays[f"{name}/{column}"] = values
@@ -70,7 +70,7 @@ def load(file: IO[bytes]) -> Profile:
             values: Any = arrays[key]
             labels = head.texts[name].get(column)
             if labels is not None:
-                values = pd.Categorical.from_codes(values, categories=pd.Index(labels, dtype=object))
+                values = Categorical(values, labels)
             columns[name][column] = values
     rank = head.info.rank
     tables = {name: Table(SCHEMA[name], columns[name], head.lengths[name], rank) for name in columns}

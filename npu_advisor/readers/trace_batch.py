@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from npu_advisor.readers.columns import Codes, Numbering, Pool, floats, ids, starts
+from npu_advisor.base.numbering import Numbering
+from npu_advisor.readers.columns import Codes, Pool, floats, ids, starts
 from npu_advisor.readers.numbers import Bool, Float, Int
 from npu_advisor.readers.trace_decode import Args, Event
 

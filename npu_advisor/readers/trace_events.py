@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from npu_advisor.readers.columns import Ids, Numbering, Pool, Rows, to_ns
+from npu_advisor.base.numbering import Numbering
+from npu_advisor.readers.columns import Ids, Pool, Rows, to_ns
 from npu_advisor.readers.device_names import element_bytes, payload_bytes
 from npu_advisor.readers.numbers import Int
 from npu_advisor.readers.trace_batch import Batch, Decoded

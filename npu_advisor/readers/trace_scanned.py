@@ -10,7 +10,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from npu_advisor.readers.columns import Codes, Numbering, Pool
+from npu_advisor.base.numbering import Numbering
+from npu_advisor.readers.columns import Codes, Pool
 from npu_advisor.readers.numbers import NO_ID, Bool, Float, Int
 from npu_advisor.readers.trace_decode import ASCEND, Args, Event
 from npu_advisor.readers.trace_events import Tracks

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.frame import is_notebook, parse_frame, split_stack
 from npu_advisor.readers.columns import Pool
 from npu_advisor.readers.device_names import is_comm_name
@@ -252,8 +253,7 @@ class TraceTables:
             for part in parts:
                 part["id"] = _numbered(part["id"], part.pop("id_high"))
             flows = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-            labels = pd.Index(FLOWS, dtype=object)
-            trace.tables["flow_points"] = {**flows, "category": pd.Categorical.from_codes(flows["category"], labels)}
+            trace.tables["flow_points"] = {**flows, "category": Categorical(flows["category"], FLOWS)}
 
     def _lanes_of(self, trace: Trace) -> None:
         """Add pid and tid, as the writer gave them, to every table that has lanes."""

@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from making import (
     DEVICE,
@@ -22,6 +21,7 @@ from making import (
     write_trace,
 )
 
+from npu_advisor.base.categorical import Categorical
 from npu_advisor.model.profile import Profile
 from npu_advisor.readers import locate, read_rank
 from npu_advisor.readers.device_names import comm_type, computes, core_name, is_comm_name, kernel_type, task_kind
@@ -70,8 +70,8 @@ def test_what_a_device_task_is() -> None:
 
 
 def test_match_uses_each_row_once_and_the_nearest_within_a_microsecond() -> None:
-    names, starts = pd.Categorical(["a", "a", "a", "b", "c"]), np.array([100, 100, 5000, 100, 7])
-    others, there = pd.Categorical(["b", "a", "a", "a", "a"]), np.array([1101, 100, 100, 5900, 5500])
+    names, starts = Categorical.of(["a", "a", "a", "b", "c"]), np.array([100, 100, 5000, 100, 7])
+    others, there = Categorical.of(["b", "a", "a", "a", "a"]), np.array([1101, 100, 100, 5900, 5500])
     assert match(names, starts, others, there).tolist() == [1, 2, 4, -1, -1]
     assert match(names, starts, others, there, within_ns=1001).tolist() == [1, 2, 4, 0, -1]
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from npu_advisor.base.categorical import Categorical
 from npu_advisor.views import Cell, TableView, Unit, ViewColumn
 
 # Enough to read, little enough to open from a mail.
@@ -44,10 +45,9 @@ def _cell(value: Any, unit: Unit, longest: int | None) -> Cell:
     return value if isinstance(value, str | bool) else int(value)
 
 
-def text(values: Any) -> pd.Series[Any]:
-    """A categorical column as plain text, None where missing."""
-    series = pd.Series(values).astype(object)
-    return series.where(series.notna(), None)
+def text(values: Categorical) -> pd.Series[Any]:
+    """A column as plain text, None where missing."""
+    return pd.Series(np.asarray(values), dtype=object)
 
 
 def heaviest(frame: pd.DataFrame, by: list[str], column: str, weight: str) -> pd.Series[Any]:

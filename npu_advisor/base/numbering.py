@@ -1,0 +1,57 @@
+"""Numbers for distinct values, in the order met."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+class Numbering(dict[Any, int]):
+    """Numbers for distinct keys, in the order met. (``__missing__`` keeps the look-up of known keys in C.)"""
+
+    def __init__(self, known: dict[Any, int] | None = None) -> None:
+        super().__init__(known or {})
+        self._given = len(self)
+
+    def __missing__(self, key: Any) -> int:
+        number = self[key] = len(self) - self._given
+        return number
+
+    def of(self, keys: list[Any]) -> npt.NDArray[np.int32]:
+        """The number of each key."""
+        return np.fromiter(map(self.__getitem__, keys), np.int32, len(keys))
+
+    @property
+    def new(self) -> list[Any]:
+        """The keys that were not known from the start, by number."""
+        return list(self)[self._given :]
+
+
+def factorize(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """The number of each value of an array of numbers, and the distinct values by number; all NaN are one."""
+    if len(values) and values.dtype.kind == "i":
+        low, high = int(values.min()), int(values.max())
+        if high - low <= 4 * len(values):
+            numbers, found = _close(values - low if low else values, high - low + 1)
+            return numbers, found + low
+    distinct, first, numbers = np.unique(values, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return _places(order, len(order))[numbers], distinct[order]
+
+
+def _close(values: npt.NDArray[Any], size: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The same for whole numbers from 0 to ``size``, without sorting them."""
+    first = np.full(size, -1, np.int64)
+    # Of values that are assigned to one place the last one stays.
+    first[values[::-1]] = np.arange(len(values))[::-1]
+    found = np.flatnonzero(first >= 0)
+    found = found[np.argsort(first[found])]
+    return _places(found, size)[values], found
+
+
+def _places(order: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+    places = np.empty(size, np.int64)
+    places[order] = np.arange(len(order))
+    return places
