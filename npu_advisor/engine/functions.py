@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
+from npu_advisor.base.numbering import Numbering
 from npu_advisor.base.shapes import tensor_bytes, tensor_dims, tensor_sizes
 from npu_advisor.engine.regex import Searcher
 from npu_advisor.engine.values import Array, Kind, Value, boolean, number
@@ -69,8 +69,9 @@ def _extract(value: Value, pattern: Value) -> Value:
     searcher = Searcher(_texts(pattern)[0])
     found = [searcher.search(str(name)) for name in value.categories]
     parts = [None if match is None else match[1] if searcher.regex.groups else match[0] for match in found]
-    codes, uniques = pd.factorize(np.array([*parts, None], dtype=object))
-    return Value("text", codes.astype(np.int64)[value.data], categories=np.asarray(uniques, dtype=object))
+    numbers = Numbering({None: -1})
+    codes = numbers.of([*parts, None]).astype(np.int64)
+    return Value("text", codes[value.data], categories=np.array(numbers.new, dtype=object))
 
 
 def _both_missing(left: Value, right: Value) -> Array:

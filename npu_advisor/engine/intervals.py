@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from npu_advisor.engine.values import Array
 
@@ -26,7 +25,12 @@ def union_per_owner(owner: Array, start: Array, end: Array) -> tuple[Array, Arra
 
 def running_end(owner: Array, end: Array) -> Array:
     """The latest end so far within each owner; rows ordered by owner."""
-    return np.asarray(pd.Series(end).groupby(owner, sort=False).cummax(), dtype=np.int64)
+    order = np.argsort(end, kind="stable")
+    place = np.empty(len(end), dtype=np.int64)
+    place[order] = np.arange(len(end))
+    # Places are small, so that all of an owner can be lifted above those of the owners before it.
+    lift = len(end) * np.cumsum(np.diff(owner, prepend=owner[:1]) != 0)
+    return np.asarray(end[order[np.maximum.accumulate(place + lift) - lift]], dtype=np.int64)
 
 
 def total_per_owner(owner: Array, start: Array, end: Array, owners: int) -> Array:

@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from npu_advisor.base.numbering import Numbering, factorize
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.schema import SCHEMA, Column
 from npu_advisor.model.table import Table
@@ -113,8 +113,10 @@ class Value:
             return np.asarray(self.data, dtype=np.int64)
         if self.kind == "bool":
             return self.data.astype(np.int64)
-        codes, _ = pd.factorize(self.data, use_na_sentinel=True)
-        return np.where(self.is_missing, -1, codes).astype(np.int64)
+        known = ~self.is_missing
+        codes = np.full(len(self.data), -1, dtype=np.int64)
+        codes[known] = factorize(self.data[known])[0]
+        return codes
 
     def scalars(self, profile: Profile) -> list[str | int | float | bool | None]:
         """Python scalars for people, None where missing; a key reads as its row's label."""
@@ -191,13 +193,12 @@ def concat(values: Sequence[Value]) -> Value:
         return values[0]
     first = values[0]
     if first.kind == "text":
-        known = [names for value in values if (names := value.categories) is not None]
-        categories = pd.Index(np.concatenate(known)).unique()
+        numbers = Numbering()
         parts = []
-        for value, names in zip(values, known, strict=True):
-            mapping = np.append(categories.get_indexer(pd.Index(names)), -1)
-            parts.append(mapping[value.data])
-        return Value("text", np.concatenate(parts), categories=np.asarray(categories, dtype=object))
+        for value in values:
+            assert value.categories is not None
+            parts.append(np.append(numbers.of([*value.categories]), -1)[value.data])
+        return Value("text", np.concatenate(parts), categories=np.array([*numbers], dtype=object))
     data = np.concatenate([value.data for value in values])
     missing = np.concatenate([value.is_missing for value in values])
     if first.kind == "num":
@@ -208,6 +209,6 @@ def concat(values: Sequence[Value]) -> Value:
 def same_text(left: Value, right: Value) -> Array:
     """Where two texts are equal; false where either is missing."""
     assert left.categories is not None and right.categories is not None
-    mapping = pd.Index(left.categories).get_indexer(pd.Index(right.categories))
-    translated = np.append(mapping, -1)[right.data]
+    codes = {text: code for code, text in enumerate(left.categories)}
+    translated = np.array([*(codes.get(text, -1) for text in right.categories), -1])[right.data]
     return np.asarray((left.data == translated) & (left.data >= 0))

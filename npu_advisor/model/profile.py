@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import RLock
-from typing import Any, Literal
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, Literal
 
 from npu_advisor.base.terms import Text
 from npu_advisor.model.schema import SCHEMA
 from npu_advisor.model.table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DeviceKind = Literal["npu", "gpu", "cpu"]
 Form = Literal["text", "db", "trace", "csv", "msprof", "kineto"]

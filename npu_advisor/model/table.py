@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.whole import narrow, widened
 from npu_advisor.model.schema import SCHEMA, Column, TableSpec
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def _missing(column: Column, length: int) -> Any:
@@ -119,6 +121,8 @@ class Table:
     def frame(self) -> pd.DataFrame:
         """The stored columns, and ``end_ns``/``dur_us`` where they exist, as a DataFrame (a copy); texts are pandas'
         categoricals."""
+        import pandas as pd
+
         names = list(self._columns)
         if "dur_ns" in self._columns:
             names.insert(names.index("dur_ns") + 1, "dur_us")
