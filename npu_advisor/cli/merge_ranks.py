@@ -55,7 +55,7 @@ def _blocks(path: Path) -> Iterator[list[_Event]]:
     blocks = EventBlocks(path)
     try:
         for block in blocks:
-            yield _decode(b"[" + block.data + b"]")
+            yield _decode(block.text)
     except (UnreadableFileError, msgspec.DecodeError) as error:
         raise ProfileError(path, say("trace.damaged", path=str(path)), code="file_unreadable") from error
     if not blocks.complete or blocks.damaged:

@@ -58,7 +58,7 @@ def read_kineto(path: Path, notes: Notes, progress: Callable[[int], None] | None
     blocks, sorter, recovery = EventBlocks(path, progress), KinetoSorter(), Recovery()
     with no_cyclic_gc():
         for block in blocks:
-            sorter.add(decode(block, blocks.complete, recovery, KINETO))
+            sorter.add(decode(block, recovery, KINETO))
     if not recovery.events and not blocks.complete:
         raise UnreadableFileError(say("reason.no_whole_event", size=blocks.size))
     absent = [label for kind, label in _LANES.items() if not len(sorter.rows[kind])]

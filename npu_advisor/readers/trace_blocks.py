@@ -58,7 +58,7 @@ class EventBlocks:
         while not ended:
             cut = self._cut(buffer) if len(buffer) >= self.block else None
             if cut:
-                yield Block(buffer[: cut.start() + 1], offset)
+                yield Block(b"".join((b"[", memoryview(buffer)[: cut.start() + 1], b"]")), offset)
                 offset += cut.end() - 1
                 buffer = buffer[cut.end() - 1 :]
             self._tell(raw)
@@ -70,7 +70,7 @@ class EventBlocks:
         data = self._closed(buffer)
         self._tell(raw)
         if data:
-            yield Block(data, offset, last=True)
+            yield Block(b"[%b]" % data, offset, cut=not self.complete)
 
     @property
     def extent(self) -> Extent:

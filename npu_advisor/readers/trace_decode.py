@@ -100,32 +100,33 @@ class Recovery:
         self.cut_at = other.cut_at if self.cut_at is None else self.cut_at
 
 
-def decode(block: Block, complete: bool, recovery: Recovery, dialect: Dialect[E]) -> list[E]:
-    """The events of ``block``; ``complete`` is False for the last block of a file that breaks off."""
+def decode(block: Block, recovery: Recovery, dialect: Dialect[E]) -> list[E]:
+    """The events of ``block``."""
     try:
-        events = dialect.many.decode(b"[" + block.data + b"]")
+        events = dialect.many.decode(block.text)
     except _BROKEN:
-        events = list(_one_by_one(block, complete, recovery, dialect))
+        events = list(_one_by_one(block, recovery, dialect))
     recovery.events += len(events)
     return events
 
 
-def _one_by_one(block: Block, complete: bool, recovery: Recovery, dialect: Dialect[E]) -> Iterator[E]:
-    pieces = list(_pieces(block.data))
+def _one_by_one(block: Block, recovery: Recovery, dialect: Dialect[E]) -> Iterator[E]:
+    data = bytes(block.text[1:-1])
+    pieces = list(_pieces(data))
     number = 0
     while number < len(pieces):
         start, end = pieces[number]
-        event = _mended(block.data[start:end], recovery, dialect)
+        event = _mended(data[start:end], recovery, dialect)
         if event is None:
             # The seam may have been inside a string or a list: try with the next piece before giving up.
             for further in range(number + 1, min(number + 3, len(pieces))):
-                event = _mended(block.data[start : pieces[further][1]], recovery, dialect)
+                event = _mended(data[start : pieces[further][1]], recovery, dialect)
                 if event is not None:
                     number = further
                     break
         if event is not None:
             yield event
-        elif block.last and not complete and number == len(pieces) - 1:
+        elif block.cut and number == len(pieces) - 1:
             recovery.cut_at = block.offset + start
         else:
             recovery.lost += 1

@@ -150,7 +150,7 @@ class _Stretches:
         before = 0
         try:
             for block in blocks:
-                yield Stretch(block, blocks.complete, blocks.position - before)
+                yield Stretch(block, blocks.position - before)
                 before = blocks.position
         except UnreadableFileError as error:
             # A thread may be what finds it.

@@ -25,11 +25,12 @@ SPAN, SHORTEST, MANY = 8 << 20, 2 << 20, 32
 
 @dataclass(frozen=True)
 class Block:
-    """Comma-separated events as JSON text, and where they begin in the (unzipped) file, in bytes."""
+    """An array of events as JSON text, where its first event begins in the (unzipped) file, in bytes, and whether the
+    file breaks off in the last one."""
 
-    data: bytes
+    text: bytes | memoryview
     offset: int
-    last: bool = False
+    cut: bool = False
 
 
 class Extent(NamedTuple):
@@ -55,15 +56,13 @@ class Span(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Whole events as text; ``complete`` is False when the file breaks off in it, ``weight`` bytes of it (maybe
-    zipped) are what this took."""
+    """Whole events as text; ``weight`` bytes of the file (maybe zipped) are what this took."""
 
     block: Block
-    complete: bool
     weight: int
 
 
-def last_seam(buffer: bytes, start: int = 0, end: int | None = None) -> re.Match[bytes] | None:
+def last_seam(buffer: bytes | bytearray, start: int = 0, end: int | None = None) -> re.Match[bytes] | None:
     """The last seam of ``buffer`` from ``start`` to ``end``."""
     end = len(buffer) if end is None else end
     for reach in (1 << 13, 1 << 17, end - start):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from io import BytesIO, FileIO
 from typing import NamedTuple
 
 from npu_advisor.readers.trace_decode import ASCEND, Recovery, decode
@@ -15,6 +16,7 @@ from npu_advisor.readers.trace_seams import BLOCK, PADDING, Block, Span, Stretch
 
 # Importing numba and loading what it compiled takes as long as decoding half of this.
 LARGE = 256 << 20
+_BETWEEN = re.compile(rb"[,%b]*" % re.escape(PADDING))
 
 
 class Part(NamedTuple):
@@ -40,40 +42,26 @@ def no_cyclic_gc() -> Iterator[None]:
 def part_of(task: Span | Stretch, compiled: bool = True) -> Part:
     """What a stretch of a trace holds; without ``compiled``, numba is left alone. Raises OSError."""
     if isinstance(task, Span):
-        return scan(*task, compiled)
+        with task.path.open("rb", buffering=0) as file:
+            file.seek(task.begin)
+            first, last = task.begin == 0, task.end == task.size
+            text = _Text(file, task.begin, task.weight, first=first, last=last)
+            return _scanned(text, compiled and compiled_wanted(task.size))
     block = task.block
+    text = _Text(BytesIO(block.text), block.offset - 1, len(block.text), first=True, last=True, cut=block.cut)
     # How large the whole is shows only as it is unzipped.
-    compiled = compiled and compiled_wanted(block.offset + len(block.data))
-    data = block.data
-    return _scanned(data, 0, len(data), block.offset, last=block.last, complete=task.complete, compiled=compiled)
+    return _scanned(text, compiled and compiled_wanted(block.offset + len(block.text)))
 
 
-def scan(path: Path, begin: int, end: int, size: int, compiled: bool = True) -> Part:
-    """Decode and sort the events of one span of a file of ``size`` bytes. Raises OSError."""
-    with path.open("rb") as file:
-        file.seek(begin)
-        data = file.read(end - begin)
-    low, complete = 0, True
-    if begin == 0:
-        low = data.index(b"[") + 1
-    high = len(data.rstrip(PADDING))
-    if end == size:
-        complete = data[high - 1 : high] == b"]"
-        high -= complete
-    compiled = compiled and compiled_wanted(size)
-    return _scanned(data, low, high, begin, last=end == size, complete=complete, compiled=compiled)
-
-
-def _scanned(data: bytes, low: int, high: int, offset: int, *, last: bool, complete: bool, compiled: bool) -> Part:
-    """The events of ``data`` between two bytes of it, which begins at ``offset`` of its trace."""
+def _scanned(text: _Text, compiled: bool) -> Part:
     sorter, recovery = EventSorter(), Recovery()
-    if found := _compiled(data, low, high) if compiled else None:
+    if found := _compiled(text) if compiled else None:
         sorter, recovery.events = found
     else:
         with no_cyclic_gc():
-            for block in _blocks(data, low, high, offset, last=last):
-                sorter.add(decode(block, complete, recovery, ASCEND))
-    return Part(sorter.sorted(), recovery, complete)
+            for block in text.blocks():
+                sorter.add(decode(block, recovery, ASCEND))
+    return Part(sorter.sorted(), recovery, text.complete)
 
 
 def compiled_wanted(size: int) -> bool:
@@ -82,19 +70,66 @@ def compiled_wanted(size: int) -> bool:
     return asked == "compiled" or (asked != "python" and size >= LARGE)
 
 
-def _compiled(data: bytes, low: int, high: int) -> tuple[EventSorter, int] | None:
+def _compiled(text: _Text) -> tuple[EventSorter, int] | None:
     from npu_advisor.readers.trace_compiled import sort
 
-    return sort(data, low, high)
+    return sort(*text.whole())
 
 
-def _blocks(data: bytes, low: int, high: int, offset: int, *, last: bool) -> Iterator[Block]:
-    while low < high:
-        seam = last_seam(data, low, low + BLOCK) if low + BLOCK < high else None
-        until = seam.start() + 1 if seam else high
-        rest = data[low:until]
-        text = rest.lstrip(PADDING + b",")
-        text, begin = text.rstrip(PADDING + b","), low + len(rest) - len(text)
-        if text:
-            yield Block(text, offset + begin, last=last and until == high)
-        low = seam.end() - 1 if seam else high
+class _Text:
+    """The next ``length`` bytes of ``file``, which lie at ``offset`` of the trace; the ``first`` ones of it begin with
+    the bracket that opens the array, the ``last`` ones end with the one that closes it. Once they are read ``complete``
+    tells whether that was there. What is ``cut`` was closed by whoever read the file."""
+
+    def __init__(
+        self, file: FileIO | BytesIO, offset: int, length: int, *, first: bool, last: bool, cut: bool = False
+    ) -> None:
+        self._file, self._offset, self._length = file, offset, length
+        self._first, self._last, self._cut = first, last, cut
+        self.complete = True
+
+    def whole(self) -> tuple[bytes, int, int]:
+        """All of it, and where the events lie in that; it can be read again."""
+        begin = self._file.tell()
+        data = self._file.read(self._length)
+        self._file.seek(begin)
+        return data, self._low(data) if self._first else 0, self._high(data)
+
+    def blocks(self) -> Iterator[Block]:
+        """The events, in one memory that the processor's cache holds: a block is good until the next is asked for."""
+        room, place, left = bytearray(BLOCK + 2), self._offset - 1, self._length
+        low, filled, first = 1, 1, self._first
+        while left:
+            got = self._file.readinto(memoryview(room)[filled : min(len(room) - 1, filled + left)])
+            # A file that became shorter ends here.
+            left, filled = left - got if got else 0, filled + got
+            if first:
+                low = self._low(room)
+            seam = last_seam(room, low, filled) if left else None
+            if left and not seam:
+                # A block is still out: its memory stays as it is.
+                room = room + bytes(len(room)) if filled + 1 == len(room) else room
+                continue
+            low = _BETWEEN.match(room, low, filled).end()  # type: ignore[union-attr]
+            until = seam.start() + 1 if seam else self._high(room[:filled])
+            if low < until:
+                # Neither place is one of an event.
+                room[low - 1], room[until] = b"[]"
+                yield Block(memoryview(room)[low - 1 : until + 1], place + low, self._cut or not self.complete)
+            if seam:
+                rest = room[seam.end() - 1 : filled]
+                place += seam.end() - 2
+                low, filled, first = 1, 1 + len(rest), False
+                room[low:filled] = rest
+
+    def _low(self, data: bytes | bytearray) -> int:
+        """Where the array opens."""
+        return max(data.find(b"["), 0) + 1
+
+    def _high(self, data: bytes | bytearray) -> int:
+        """Where the events of ``data`` end, which is the last of the text."""
+        data = data.rstrip(PADDING)
+        if self._last:
+            self.complete = data.endswith(b"]")
+            data = data.removesuffix(b"]")
+        return len(data.rstrip(PADDING + b","))

@@ -21,7 +21,7 @@ from npu_advisor import analyze
 from npu_advisor.readers import trace_compiled, trace_parallel, trace_seams, trace_spans
 from npu_advisor.readers.trace_decode import ASCEND, Recovery, decode
 from npu_advisor.readers.trace_events import FLOWS, POOL_OF, EventSorter, Sorted
-from npu_advisor.readers.trace_seams import Block
+from npu_advisor.readers.trace_seams import Block, Span
 
 DEMO = REPOSITORY / "fixtures" / "demo"
 JSON = {"ensure_ascii": False, "separators": (", ", ": ")}
@@ -48,7 +48,7 @@ def values(found: Sorted) -> dict[str, Any]:
 
 def decoded(data: bytes) -> tuple[EventSorter, int]:
     sorter, recovery = EventSorter(), Recovery()
-    sorter.add(decode(Block(data, 0, last=True), True, recovery, ASCEND))
+    sorter.add(decode(Block(b"[%b]" % data, 0), recovery, ASCEND))
     return sorter, recovery.events
 
 
@@ -233,7 +233,7 @@ def test_damage_costs_the_compiled_scan_of_one_span(spans: list[bool], tmp_path:
     trace = write_trace(tmp_path, "")
     trace.write_bytes(text[:at] + b"\\q" + text[at + 1 :])
     for begin, end in trace_seams.spans_of(trace):
-        trace_spans.scan(trace, begin, end, trace.stat().st_size)
+        trace_spans.part_of(Span(trace, begin, end, trace.stat().st_size))
     assert len(spans) > 5
     assert spans.count(False) == 1
 
@@ -249,9 +249,9 @@ def test_recorded_traces_are_taken(spans: list[bool], path: Path, monkeypatch: p
     size = path.stat().st_size
     for begin, end in trace_seams.spans_of(path):
         monkeypatch.setenv("NPU_ADVISOR_SCANNER", "compiled")
-        found = trace_spans.scan(path, begin, end, size)
+        found = trace_spans.part_of(Span(path, begin, end, size))
         monkeypatch.setenv("NPU_ADVISOR_SCANNER", "python")
-        expected = trace_spans.scan(path, begin, end, size)
+        expected = trace_spans.part_of(Span(path, begin, end, size))
         assert values(found.events) == values(expected.events)
         assert found[1:] == expected[1:]
     # Damaged on purpose.
@@ -263,10 +263,11 @@ SCAN = """
 import sys
 from pathlib import Path
 from npu_advisor.readers.trace_compiled import scanner
-from npu_advisor.readers.trace_spans import scan
+from npu_advisor.readers.trace_seams import Span
+from npu_advisor.readers.trace_spans import part_of
 trace = Path(sys.argv[1])
 size = trace.stat().st_size
-found = scan(trace, 0, size, size)
+found = part_of(Span(trace, 0, size, size))
 print(found.recovery.events, len(found.events.rows["ops"]["name"]))
 print(scanner().en)
 """
