@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
+from queue import SimpleQueue
+from typing import IO
 
-from npu_advisor.readers.trace_spans import part_of
+from npu_advisor.readers.trace_spans import Part, part_of
 from npu_advisor.readers.trace_wire import receive, send
 
 
@@ -16,8 +19,18 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    parts: SimpleQueue[Part | None] = SimpleQueue()
+    # The next stretch is scanned while the other process is too busy to take in what the last one held.
+    writer = threading.Thread(target=_write, args=(parts, out), daemon=True)
+    writer.start()
     try:
         while True:
-            send(part_of(receive(sys.stdin.buffer)), out)
+            parts.put(part_of(receive(sys.stdin.buffer)))
     except EOFError:
-        pass
+        parts.put(None)
+        writer.join()
+
+
+def _write(parts: SimpleQueue[Part | None], out: IO[bytes]) -> None:
+    while (part := parts.get()) is not None:
+        send(part, out)

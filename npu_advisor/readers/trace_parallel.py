@@ -12,10 +12,11 @@ import pickle
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 import npu_advisor
 from npu_advisor.base.ahead import processes
@@ -32,6 +33,10 @@ TRACE = "trace_view.json"
 # Below this a helper starts for longer than it helps.
 LARGE = 24 << 20
 LARGE_ZIPPED = LARGE >> 4
+# What a helper is asked for at once: so it never waits for the next stretch.
+AHEAD = 2
+# A part fits in, where the system lets a pipe be so large.
+_PIPE = 1 << 20
 _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from npu_advisor.readers.trace_helper import main; main()"
 
 
@@ -232,23 +237,26 @@ class _Helper(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        while self._process is not None and (found := self._work.next()):
-            number, task = found
-            part = self._ask(self._process, task)
-            if part is None:
-                self._work.give_back(number, task)
-                return
-            self._work.put(number, part, task.weight)
-
-    def _ask(self, process: subprocess.Popen[bytes], task: Span | Stretch) -> Part | None:
-        assert process.stdin is not None
-        assert process.stdout is not None
+        if self._process is None:
+            return
+        # Pipes, both of them.
+        tasks, parts = cast("tuple[IO[bytes], IO[bytes]]", (self._process.stdin, self._process.stdout))
+        asked: deque[tuple[int, Span | Stretch]] = deque()
         try:
-            send(task, process.stdin)
-            part: Part = receive(process.stdout)
+            while self._ask(tasks, asked):
+                part: Part = receive(parts)
+                number, task = asked.popleft()
+                self._work.put(number, part, task.weight)
         except (OSError, ValueError, pickle.UnpicklingError, EOFError):
-            return None
-        return part
+            for number, task in asked:
+                self._work.give_back(number, task)
+
+    def _ask(self, tasks: IO[bytes], asked: deque[tuple[int, Span | Stretch]]) -> bool:
+        """Send stretches until enough are ``asked`` for, or none is left; whether there is one to wait for."""
+        while len(asked) < AHEAD and (found := self._work.next()):
+            asked.append(found)
+            send(found[1], tasks)
+        return bool(asked)
 
     def end(self) -> None:
         """Stop the child; what it was at is lost."""
@@ -266,7 +274,7 @@ def _started() -> subprocess.Popen[bytes] | None:
         return None
     home = str(Path(npu_advisor.__file__).absolute().parent.parent)
     try:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-c", _CODE, home],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -274,3 +282,9 @@ def _started() -> subprocess.Popen[bytes] | None:
         )
     except OSError:
         return None
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        import fcntl
+
+        assert process.stdout is not None
+        fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE)
+    return process

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from io import BytesIO, FileIO
 from typing import NamedTuple
 
@@ -71,6 +72,9 @@ def compiled_wanted(size: int) -> bool:
 
 
 def _compiled(text: _Text) -> tuple[EventSorter, int] | None:
+    # Asking first spares what the import and the text would take.
+    if find_spec("numba") is None:
+        return None
     from npu_advisor.readers.trace_compiled import sort
 
     return sort(*text.whole())
