@@ -147,10 +147,10 @@ def _comms(db: Database, table: str, rank: int, notes: Notes) -> Columns | None:
 
 def _operations(db: Database, table: str, rank: int) -> Iterator[tuple[_Key, int, dict[str, float]]]:
     """((op, group, step), number of the step, times by title) of every operation; totals left out."""
-    where = f"{_RANK} = {rank}"
-    keys = db.texts(table, "hccl_op_name", "group_name", "step", where=where)
+    only = (_RANK, [rank])
+    keys = db.texts(table, "hccl_op_name", "group_name", "step", only=only)
     # As text a number of SQLite has 15 digits, too few for a start in us.
-    numbers = db.floats(table, *_TITLES, where=where)
+    numbers = db.floats(table, *_TITLES, only=only)
     values = np.column_stack(list(numbers.values())).tolist()
     steps = step_numbers([step for _, _, step in keys]).tolist()
     for (op, group, step), number, row in zip(keys, steps, values, strict=False):
@@ -164,7 +164,7 @@ def _moved(db: Database, rank: int) -> dict[_Key, dict[str, dict[str, float]]]:
     if not db.has(table, _RANK):
         return {}
     columns = ("hccl_op_name", "group_name", "step", "band_type|transport_type", "transit_size")
-    rows = db.texts(table, *columns, where=f"{_RANK} = {rank}")
+    rows = db.texts(table, *columns, only=(_RANK, [rank]))
     moved: dict[_Key, dict[str, dict[str, float]]] = {}
     for (op, group, step, transport, _), size in zip(rows, floats([row[-1] for row in rows]).tolist(), strict=True):
         moved.setdefault((op, group, step), {})[transport] = {"Transit Size(MB)": size}

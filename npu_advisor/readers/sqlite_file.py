@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cached_property
 from itertools import chain, islice
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,11 @@ from npu_advisor.base.messages import say
 from npu_advisor.base.numbering import factorize
 from npu_advisor.readers.notes import Notes, UnreadableFileError
 from npu_advisor.readers.numbers import NO_ID, Float, Int
+from npu_advisor.readers.sqlite_pages import Pages, UnusualPagesError, layout_of
 
 MAGIC = b"SQLite format 3\0"
+# Of a column, the whole numbers whose rows are asked for.
+Only = tuple[str, Sequence[int]]
 # Rows fetched at once: few enough to stay near the processor.
 _CHUNK = 2_000
 # No row takes fewer bytes in the file; beyond this a broken page is being read again and again.
@@ -45,9 +49,9 @@ class Database:
     ``progress`` gets the share of all rows that were read so far: as ids may be sparse, rather too little of it.
     """
 
-    def __init__(self, connection: sqlite3.Connection, path: Path, notes: Notes) -> None:
+    def __init__(self, connection: sqlite3.Connection, pages: Pages | None, path: Path, notes: Notes) -> None:
         self.file, self.notes = path.name, notes
-        self._connection = connection
+        self._connection, self._pages = connection, pages
         self._most = path.stat().st_size // _LEAST_ROW_BYTES + 1
         self._names: dict[str, str] = {}
         self.tables: dict[str, dict[str, str]] = {}
@@ -78,22 +82,19 @@ class Database:
         known = self.tables.get(table.lower(), {})
         return next((known[name] for name in column.lower().split("|") if name in known), None)
 
-    def ints(self, table: str, *columns: str, where: str = "") -> dict[str, Int]:
-        """Whole numbers by column (under its first spelling); -1 where there is none, or no such column or table.
+    def ints(self, table: str, *columns: str) -> dict[str, Int]:
+        """Whole numbers by column (under its first spelling); -1 where there is none, or no such column or table."""
+        return self._cells(table, columns, None, (_whole, "-1", np.int64))
 
-        ``where`` is SQL over the columns as written.
-        """
-        return self._cells(table, columns, where, (_whole, "-1", np.int64))
-
-    def floats(self, table: str, *columns: str, where: str = "") -> dict[str, Float]:
+    def floats(self, table: str, *columns: str, only: Only | None = None) -> dict[str, Float]:
         """Numbers by column; NaN where there is none, or no such column or table."""
-        cells = self._cells(table, columns, where, (_number, _NOTHING, np.float64))
+        cells = self._cells(table, columns, only, (_number, _NOTHING, np.float64))
         for values in cells.values():
             values[~np.isfinite(values)] = np.nan
         return cells
 
     def _cells(
-        self, table: str, columns: Sequence[str], where: str, how: tuple[Callable[[str], str], str, type]
+        self, table: str, columns: Sequence[str], only: Only | None, how: tuple[Callable[[str], str], str, type]
     ) -> dict[str, Any]:
         """Numbers by column, an array of its own each; ``how`` is the cast, what stands for none, and the type."""
         cast, none, kind = how
@@ -106,31 +107,48 @@ class Database:
             f"IFNULL({_quoted(name)}, {none})" if name and (table.lower(), name) in self._numeric else safe
             for name, safe in zip(names.values(), casts, strict=True)
         ]
+        with suppress(UnusualPagesError):
+            return _joined(names, kind, self._paged(table, list(names.values()), only, kind))
         try:
-            cells = self._numbers(table, quick, where, kind)
+            return _joined(names, kind, self._fetched(table, quick, only, kind))
         except (TypeError, ValueError, OverflowError):
-            cells = self._numbers(table, casts, where, kind)
-        return {name: np.concatenate([part[:, place] for part in cells]) for place, name in enumerate(names)}
+            return _joined(names, kind, self._fetched(table, casts, only, kind))
 
-    def _numbers(self, table: str, query: Sequence[str], where: str, kind: type) -> list[Any]:
-        """Chunks of rows of numbers, shaped (row, column), and an empty one."""
-        parts: list[Any] = [np.zeros((0, len(query)), kind)]
-        for rows in self._rows(table, query, where):
+    def _paged(self, table: str, columns: list[str | None], only: Only | None, kind: type) -> Iterator[list[Any]]:
+        """The columns of some rows after the other, as the pages have them. Raises UnusualPagesError."""
+        if self._pages is None:
+            raise UnusualPagesError
+        name = self._names[table.lower()]
+        layout, seen = layout_of(self._connection, name), 0
+        wanted = [column for column in columns if column] + ([only[0]] if only else [])
+        for cells in self._pages.read(layout, layout.places(wanted), kind):
+            seen += len(cells[0])
+            self._tell(name, seen)
+            if only:
+                rows = np.isin(cells.pop(), only[1])
+                cells = [values[rows] for values in cells]
+            unknown: Any = np.full(len(cells[0]), -1 if kind is np.int64 else np.nan, kind)
+            given = iter(cells)
+            yield [next(given) if column else unknown for column in columns]
+        self._tell(name, seen, ended=True)
+
+    def _fetched(self, table: str, query: Sequence[str], only: Only | None, kind: type) -> Iterator[list[Any]]:
+        """The columns of some rows after the other, as SQLite fetches them."""
+        for rows in self._rows(table, query, only):
             cells: Any = np.fromiter(chain.from_iterable(rows), kind, len(rows) * len(query))
-            parts.append(cells.reshape(-1, len(query)))
-        return parts
+            yield list(cells.reshape(-1, len(query)).T)
 
     def counts(self, table: str, column: str) -> dict[int, int]:
         """How many rows have each whole number in ``column``; those without one are left out."""
-        name = self._column(table, column)
-        rows = self._rows(table, [_whole(name), "COUNT(*)"], "1 GROUP BY 1") if name else iter(())
-        return {number: count for part in rows for number, count in part if number >= 0}
+        (values,) = self.ints(table, column).values()
+        numbers, counts = np.unique(values[values >= 0], return_counts=True)
+        return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
 
-    def texts(self, table: str, *columns: str, where: str = "") -> list[tuple[str, ...]]:
+    def texts(self, table: str, *columns: str, only: Only | None = None) -> list[tuple[str, ...]]:
         """Rows of a small table as texts; "" where there is no value or no such column."""
         names = [self._column(table, column) for column in columns]
         query = [f"IFNULL(CAST({_quoted(name)} AS TEXT), '')" if name else "''" for name in names]
-        return list(chain.from_iterable(self._rows(table, query, where))) if any(names) else []
+        return list(chain.from_iterable(self._rows(table, query, only))) if any(names) else []
 
     def enum(self, table: str) -> dict[int, str]:
         """A small table of (id, name)."""
@@ -143,12 +161,13 @@ class Database:
             self._strings = Strings(self)
         return self._strings
 
-    def _rows(self, table: str, query: Sequence[str], where: str) -> Iterator[list[Any]]:
+    def _rows(self, table: str, query: Sequence[str], only: Only | None) -> Iterator[list[Any]]:
         """Chunks of rows; a table that breaks off is reported and ends there."""
         name = self._names.get(table.lower())
         if name is None:
             return
-        sql = f"SELECT {', '.join(query)} FROM {_quoted(name)} {where and 'WHERE ' + where} LIMIT {self._most}"
+        where = f"WHERE {_quoted(only[0])} IN ({', '.join(map(str, only[1]))})" if only else ""
+        sql = f"SELECT {', '.join(query)} FROM {_quoted(name)} {where} LIMIT {self._most}"
         seen = 0
         try:
             cursor = self._connection.execute(sql)
@@ -165,7 +184,7 @@ class Database:
                 seen += len(part)
                 self._tell(name, seen)
                 yield part
-            if not where:
+            if not only:
                 self._tell(name, seen, ended=True)
         except FAILURES as error:
             if table not in self._broken:
@@ -220,6 +239,15 @@ class Strings:
         """A column of texts; ``N/A``, blanks and unknown numbers are missing."""
         codes, uniques = factorize(numbers)
         return Categorical.merged(codes, ["" if text.strip() in ("", "N/A") else text for text in self.of(uniques)])
+
+
+def _joined(names: Collection[str], kind: type, parts: Iterator[list[Any]]) -> dict[str, Any]:
+    """The columns by name, whole; what they are made of is let go column by column."""
+    cells: dict[str, list[Any]] = {name: [np.zeros(0, kind)] for name in names}
+    for part in parts:
+        for name, values in zip(names, part, strict=True):
+            cells[name].append(values)
+    return {name: np.concatenate(cells.pop(name)) for name in names}
 
 
 def known(numbers: Int) -> Int:
@@ -281,11 +309,11 @@ def open_database(path: Path, notes: Notes) -> Iterator[Database]:
     if head != MAGIC:
         raise UnreadableFileError(say("reason.not_a_database"))
     with tempfile.TemporaryDirectory(prefix="npu-advisor-") as folder:
-        uri = f"{path.as_uri()}?mode=ro&immutable=1"
-        if any(_size(_beside(path, log)) for log in _LOGS):
-            uri = f"{_copied(path, Path(folder)).as_uri()}?mode=rw"
+        # What a log changes is not in the pages yet.
+        logged = any(_size(_beside(path, log)) for log in _LOGS)
+        uri = f"{_copied(path, Path(folder)).as_uri()}?mode=rw" if logged else f"{path.as_uri()}?mode=ro&immutable=1"
         with closing(_connected(uri)) as connection:
-            yield _opened(connection, path, notes)
+            yield _opened(connection, None if logged else Pages.of(path), path, notes)
 
 
 def _beside(path: Path, log: str) -> Path:
@@ -314,12 +342,12 @@ def _connected(uri: str) -> sqlite3.Connection:
         connection = sqlite3.connect(uri, uri=True, isolation_level=None)
     except FAILURES as error:
         raise UnreadableFileError(say("reason.bad_database", error=error)) from error
-    connection.text_factory = lambda text: text.decode("utf-8", "replace")
+    connection.text_factory = methodcaller("decode", "utf-8", "replace")
     return connection
 
 
-def _opened(connection: sqlite3.Connection, path: Path, notes: Notes) -> Database:
-    database = Database(connection, path, notes)
+def _opened(connection: sqlite3.Connection, pages: Pages | None, path: Path, notes: Notes) -> Database:
+    database = Database(connection, pages, path, notes)
     try:
         connection.execute("PRAGMA trusted_schema = OFF")
         try:
@@ -327,7 +355,7 @@ def _opened(connection: sqlite3.Connection, path: Path, notes: Notes) -> Databas
         except FAILURES as error:
             # A file that was cut is refused as a whole, unless the schema counts as being repaired.
             connection.execute("PRAGMA writable_schema = ON")
-            database = Database(connection, path, notes)
+            database = Database(connection, pages, path, notes)
             database.read_schema()
             notes.say("db_damaged", "warning", path.name, "db_damaged_file", error=error)
     except FAILURES as error:

@@ -86,8 +86,8 @@ def _spread(values: Categorical) -> Any:
 
 def _metrics(db: Database, ids: Int, notes: Notes) -> Columns:
     numbers = db.strings.named((*METRICS, *_BUSY))
-    chosen = f'"name" IN ({", ".join(map(str, numbers))})'
-    cells = db.floats("TASK_PMU_INFO", "globalTaskId", "name", "value", where=chosen) if numbers else {}
+    only = ("name", list(numbers))
+    cells = db.floats("TASK_PMU_INFO", "globalTaskId", "name", "value", only=only) if numbers else {}
     columns: Columns = {}
     if cells:
         row = rows_of(ids, np.nan_to_num(cells["globalTaskId"], nan=-1).astype(np.int64))

@@ -16,7 +16,7 @@ from making import write_info
 from npu_advisor import load_profile
 from npu_advisor.base.errors import ProfileError
 from npu_advisor.model.profile import Profile
-from npu_advisor.readers import locate, read_rank, sqlite_file
+from npu_advisor.readers import locate, read_rank, sqlite_pages
 
 NAME = "ascend_pytorch_profiler_0.db"
 
@@ -563,7 +563,7 @@ def test_progress_reaches_the_end(tmp_path: Path) -> None:
 
 
 def test_progress_is_the_share_of_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_file, "_CHUNK", 100)
+    monkeypatch.setattr(sqlite_pages, "_PAGES", 1)
     made = small()
     for number in range(1000):
         made.op("aten::add", 10_000 + 2 * number, 1)
