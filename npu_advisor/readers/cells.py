@@ -11,12 +11,16 @@ import numpy.typing as npt
 from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.numbering import Numbering, factorize
 from npu_advisor.base.whole import narrow
-from npu_advisor.readers.numbers import Bool, Int, ns_from_text
+from npu_advisor.readers.csvbytes import WIDEST, unquoted
+from npu_advisor.readers.numbers import Bool, Int, characters, ns_from_text
 
 # Fewer cells than this say nothing about how many texts a column has.
 _TELLING = 1024
 # Longer texts are kept as they are: bytes of a fixed width take the room of the longest in every row.
 _WIDEST = 48
+# A hash leads to one of these; a power of two, for some thousand cells at a time.
+_SLOTS_LOG = 16
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Cells:
@@ -57,14 +61,15 @@ class Cells:
 
     def blank(self) -> Bool:
         """Which cells hold nothing but blanks."""
-        return self.each(lambda texts: np.array([not text.strip() for text in texts.tolist()], bool))
+        return self.each(_blank)
 
     def categorical(self) -> Categorical:
         """Stripped texts in the order met; blanks and ``N/A`` are missing."""
+        texts = _decoded(self._texts)
         if self._codes is None:
-            return Categorical.of(_told(_decoded(self._texts)))
+            return Categorical.of(_told(texts))
         codes, used = factorize(self._codes)
-        return Categorical.merged(codes, _told(self._texts[used]))
+        return Categorical.merged(codes, _told(texts[used]))
 
 
 class GrowingCells:
@@ -77,19 +82,33 @@ class GrowingCells:
 
     def add(self, values: Sequence[str]) -> None:
         """Append cells."""
-        if not len(values):
+        self.add_bytes(_fixed([value.encode("utf-8", "replace") for value in values]))
+
+    def add_bytes(self, cells: npt.NDArray[Any], quoted: bool = False) -> None:
+        """Append cells in UTF-8, ``S`` of a multiple of 8 or bytes objects; ``quoted``: as ``csvbytes`` has them."""
+        if not len(cells):
             return
+        quoted = quoted and _starts_quoted(cells)
+        if self._coded is False and not quoted:
+            self._parts.append(_texts(cells))
+            return
+        numbers = Numbering() if self._coded is False else self._numbers
+        codes = _numbered(cells, numbers, unquoted if quoted else bytes)
         if self._coded is None:
-            self._coded = len(values) < _TELLING or 2 * len(set(values)) < len(values)
-        self._parts.append(self._numbers.of(list(values)) if self._coded else _packed(values))
+            self._coded = len(cells) < _TELLING or 2 * len(numbers) < len(cells)
+        if self._coded:
+            self._parts.append(codes)
+            return
+        self._parts.append(_texts(_fixed([*numbers]))[codes])
+        self._numbers.clear()
 
     def cells(self) -> Cells:
         """What was taken in."""
-        if not self._coded:
-            mixed = len({part.dtype.kind for part in self._parts}) > 1
-            parts = [_decoded(part) if mixed else part for part in self._parts]
-            return Cells(np.concatenate(parts) if parts else np.zeros(0, object))
-        return Cells(_objects(list(self._numbers)), narrow(np.concatenate(self._parts)))
+        if self._coded:
+            return Cells(_texts(_fixed([*self._numbers])), narrow(np.concatenate(self._parts)))
+        mixed = len({part.dtype.kind for part in self._parts}) > 1
+        parts = [_decoded(part) if mixed else part for part in self._parts]
+        return Cells(np.concatenate(parts) if parts else np.zeros(0, object))
 
 
 def joined_cells(columns: Sequence[Cells]) -> Cells:
@@ -100,15 +119,64 @@ def joined_cells(columns: Sequence[Cells]) -> Cells:
     return grown.cells()
 
 
-def _packed(values: Sequence[str]) -> npt.NDArray[Any]:
-    """Short ASCII texts as bytes; others as they are."""
-    texts = _objects(values)
-    if max(map(len, values)) > _WIDEST:
-        return texts
-    try:
-        return texts.astype("S")
-    except UnicodeEncodeError:
-        return texts
+def _numbered(cells: npt.NDArray[Any], numbers: Numbering, key: Callable[[bytes], bytes]) -> npt.NDArray[np.int32]:
+    """The number of the ``key`` of each cell, which is made once for most cells that are equal."""
+    if cells.dtype.kind != "S":
+        return numbers.of([*map(key, cells.tolist())])
+    words = cells.view(np.uint64).reshape(len(cells), -1)
+    slots = _hashes(words)
+    rows = np.arange(len(cells), dtype=np.int32)
+    keepers = np.empty(1 << _SLOTS_LOG, np.int32)
+    keepers[slots] = rows
+    keeper = keepers[slots]
+    kept = np.flatnonzero(keeper == rows)
+    codes = np.empty(len(cells), np.int32)
+    codes[kept] = numbers.of([*map(key, cells[kept].tolist())])
+    codes = codes[keeper]
+    # Other cells may have come to the slot of a kept one.
+    others = np.flatnonzero((words != words[keeper]).any(axis=1))
+    codes[others] = numbers.of([*map(key, cells[others].tolist())])
+    return codes
+
+
+def _hashes(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.intp]:
+    """A slot for each row of words."""
+    mixed = words[:, 0] * _SPREAD
+    for place in range(1, words.shape[1]):
+        mixed = (mixed ^ (mixed >> np.uint64(29)) ^ words[:, place]) * _SPREAD
+    return (mixed >> np.uint64(64 - _SLOTS_LOG)).astype(np.intp)
+
+
+def _fixed(texts: list[bytes]) -> npt.NDArray[Any]:
+    """As ``S`` of a multiple of 8, or bytes objects where one is long or has what ``S`` does not keep."""
+    longest = max(map(len, texts), default=0)
+    if longest > WIDEST or any(b"\0" in text for text in texts):
+        return _objects(texts)
+    return np.array(texts, f"S{max(8, -(-longest // 8) * 8)}")
+
+
+def _texts(cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """ASCII of one width as it is, without room that no cell needs; else str objects."""
+    if cells.dtype.kind == "S":
+        chars = characters(cells)
+        if chars.max(initial=0) < 128:
+            longest = int(np.flatnonzero(chars.any(axis=0)).max(initial=0)) + 1
+            if longest <= _WIDEST:
+                return cells.astype(f"S{longest}")
+    return _objects([cell.decode("utf-8", "replace") for cell in cells.tolist()])
+
+
+def _starts_quoted(cells: npt.NDArray[Any]) -> bool:
+    """Whether a cell begins with a quote."""
+    if cells.dtype.kind == "S":
+        return bool((characters(cells)[:, 0] == ord('"')).any())
+    return any(cell.startswith(b'"') for cell in cells.tolist())
+
+
+def _blank(texts: npt.NDArray[Any]) -> Bool:
+    if texts.dtype.kind == "S":
+        return np.asarray(~(characters(texts) > ord(" ")).any(axis=1))
+    return np.array([not text.strip() for text in texts.tolist()], bool)
 
 
 def _told(texts: Iterable[str]) -> list[str]:
@@ -120,7 +188,7 @@ def _decoded(texts: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return texts.astype(str).astype(object) if texts.dtype.kind == "S" else texts
 
 
-def _objects(values: Sequence[str]) -> npt.NDArray[Any]:
+def _objects(values: Sequence[Any]) -> npt.NDArray[Any]:
     made = np.empty(len(values), dtype=object)
     made[:] = values
     return made

@@ -1,6 +1,6 @@
 """One CSV file as text columns under names of our own, whatever its version calls them.
 
-Cells are read as text (``keep_default_na=False``): the converters in ``numbers`` decide what they mean.  A byte-order
+Cells are read as text: the converters in ``numbers`` decide what they mean.  A byte-order
 mark, blank lines, tabs after values, multi-line cells and columns that come and go with versions are ordinary here.
 """
 
@@ -10,14 +10,15 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.messages import say
 from npu_advisor.readers.cells import Cells, GrowingCells, joined_cells
+from npu_advisor.readers.csvbytes import NotPlainError, blocks
 from npu_advisor.readers.notes import Notes, UnreadableFileError
 from npu_advisor.readers.numbers import Bool, Float, Int, floats, integers
 
@@ -147,52 +148,26 @@ def looks_sound(path: Path, titles: Sequence[str]) -> bool:
     return ended and len(row) == len(header) and given.issuperset(title.lower() for title in titles)
 
 
-# Rows that are text at a time.
-_ROWS = 1 << 14
+# Rows that a parser has read and that wait for their columns.
+_ROWS = 1 << 12
 # What a header and the first row fit in.
 _HEAD = 1 << 16
-# All that pandas says when Ctrl-C falls into its reading.
-_INTERRUPTED = "Calling read(nbytes) on source failed"
+_PIECE = 1 << 20
 
 
 def _cells(path: Path, width: int, places: list[int], notes: Notes) -> dict[int, Cells]:
-    """Column position -> cells.  The fast parser stops at the first broken row; the patient one leaves it out."""
+    """Column position -> cells."""
     columns = {place: GrowingCells() for place in places}
+    header = 1
     try:
-        with pd.read_csv(
-            path,
-            header=None,
-            names=range(width),
-            skiprows=1,
-            usecols=places,
-            dtype=object,
-            keep_default_na=False,
-            na_filter=False,
-            encoding="utf-8-sig",
-            encoding_errors="replace",
-            index_col=False,
-            chunksize=_ROWS,
-        ) as frames:
-            for frame in frames:
+        with path.open("rb", buffering=0) as file:
+            for block in blocks(file, width):
                 for place, column in columns.items():
-                    column.add(frame[place].tolist())
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, pd.errors.ParserWarning) as error:
-        if _INTERRUPTED in str(error):
-            raise KeyboardInterrupt from error
-        return _patient(path, width, places, notes)
-    if _cut(path):
+                    column.add_bytes(block.cells(place)[header:], quoted=True)
+                header = 0
+    except NotPlainError:
         return _patient(path, width, places, notes)
     return {place: column.cells() for place, column in columns.items()}
-
-
-def _cut(path: Path) -> bool:
-    """Whether the file may end in the middle of a row: no line end after the last."""
-    with path.open("rb") as handle:
-        handle.seek(0, io.SEEK_END)
-        if not handle.tell():
-            return False
-        handle.seek(-1, io.SEEK_END)
-        return handle.read(1) not in b"\r\n"
 
 
 _END: list[str] = ["end"]
@@ -213,17 +188,29 @@ def _next(reader: Iterator[list[str]]) -> list[str] | None:
 
 
 def _patient(path: Path, width: int, places: list[int], notes: Notes) -> dict[int, Cells]:
-    rows, dropped = [], 0
+    """As ``_cells``, by the parser of the standard library.  In a file that breaks off rows of another width are
+    damage: they are left out and counted.
+    """
+    columns = {place: GrowingCells() for place in places}
+    cut, kept, dropped = _cut(path), 0, 0
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as handle:
         parsed = _parsed(handle)
         next(parsed, None)
-        for row in parsed:
-            if row is None:
-                dropped += 1
-            elif len(row) == width:
-                rows.append(row)
-            elif any(cell.strip() for cell in row):
-                dropped += 1
+        while rows := [*islice(parsed, _ROWS)]:
+            given = [row for row in rows if row is None or len(row) > 1 or "".join(row).strip()]
+            sound = [row for row in given if row is not None and (len(row) == width or not cut)]
+            for place, column in columns.items():
+                column.add([row[place] if place < len(row) else "" for row in sound])
+            kept, dropped = kept + len(sound), dropped + len(given) - len(sound)
     if dropped:
-        notes.say("csv_damaged", "warning", path.name, dropped=dropped, kept=len(rows))
-    return {place: Cells.of([row[place] for row in rows]) for place in places}
+        notes.say("csv_damaged", "warning", path.name, dropped=dropped, kept=kept)
+    return {place: column.cells() for place, column in columns.items()}
+
+
+def _cut(path: Path) -> bool:
+    """Whether a file may end in the middle of a row: without a line end, or with a quote that none closes."""
+    quotes, last = 0, b"\n"
+    with path.open("rb") as handle:
+        while piece := handle.read(_PIECE):
+            quotes, last = quotes + piece.count(b'"'), piece[-1:]
+    return last not in b"\r\n" or quotes % 2 == 1

@@ -5,7 +5,8 @@ A time such as ``1736408883704643.212`` has more digits than a float64 holds, so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -17,7 +18,8 @@ Bool = npt.NDArray[np.bool_]
 
 DAY_NS = 86_400 * 10**9
 NO_ID = 4294967295
-_LIMIT = np.uint64(2**63 - 1)
+_LARGEST = 2**63 - 1
+_LIMIT = np.uint64(_LARGEST)
 _WIDTH = 48
 
 
@@ -29,12 +31,14 @@ def ns_from_text(values: Sequence[Any] | npt.NDArray[Any]) -> tuple[Int, Bool]:
     """
     if not len(values):
         return np.zeros(0, np.int64), np.zeros(0, bool)
-    packed = _packed(values)
-    width = max(1, packed.dtype.itemsize)
-    chars = np.ascontiguousarray(packed.astype(f"S{width}")).view(np.uint8).reshape(len(packed), width)
-    value, done = _plain_to_ns(chars)
-    ok = done.copy()
-    rest = np.flatnonzero(~done)
+    chars = characters(_packed(values))
+    value, ok = np.zeros(len(chars), np.int64), np.zeros(len(chars), bool)
+    for rows, digits, decimals in _plain(chars):
+        if decimals <= 3:
+            power = 10 ** (3 - decimals)
+            ok[rows] = fits = digits <= _LARGEST // power
+            value[rows] = np.where(fits, digits, 0) * power
+    rest = np.flatnonzero(~ok)
     if len(rest):
         value[rest], ok[rest] = _digits_to_ns(chars[rest])
     return value, ok
@@ -58,27 +62,36 @@ def _packed(values: Sequence[Any] | npt.NDArray[Any]) -> npt.NDArray[np.bytes_]:
         return np.array([str(value).encode("ascii", "replace") for value in text])
 
 
-def _plain_to_ns(chars: npt.NDArray[np.uint8]) -> tuple[Int, Bool]:
-    """The usual shape, ``digits.ddd`` and blanks, by one product per (length, dot position); others are left."""
-    lengths = ((chars > 32) & (chars < 127)).sum(axis=1)
-    dots = np.where((chars == 46).any(axis=1), (chars == 46).argmax(axis=1), lengths)
-    value, done = np.zeros(len(chars), np.int64), np.zeros(len(chars), bool)
-    layout = lengths * 64 + dots
-    for key in np.unique(layout):
-        length, dot = divmod(int(key), 64)
-        decimals = max(0, length - dot - 1)
-        if not 0 < dot <= 15 + 1 or decimals > 3:
+def characters(texts: npt.NDArray[np.bytes_]) -> npt.NDArray[np.uint8]:
+    """Texts of one width as rows of characters."""
+    texts = np.ascontiguousarray(texts)
+    return texts.view(np.uint8).reshape(len(texts), texts.dtype.itemsize)
+
+
+def _plain(chars: npt.NDArray[np.uint8]) -> Iterator[tuple[Int, Int, int]]:
+    """The rows of the usual shape, ``digits.ddd`` and blanks, by the place of the dot: (rows, all their digits as one
+    whole number, how many of those are decimals).
+    """
+    columns = np.ascontiguousarray(chars.T)
+    lengths = (columns > 32).sum(axis=0, dtype=np.uint8)
+    dotted = columns == 46
+    dots = np.where(dotted.any(axis=0), dotted.argmax(axis=0), lengths).astype(np.uint16)
+    layout = lengths * np.uint16(256) + dots
+    for key in np.flatnonzero(np.bincount(layout)):
+        length, dot = divmod(int(key), 256)
+        places = [*range(dot), *range(dot + 1, length)]
+        if not 0 < len(places) <= 19:
             continue
         rows = np.flatnonzero(layout == key)
-        places = [*range(dot), *range(dot + 1, length)]
-        digits = chars[np.ix_(rows, places)] - np.uint8(48)
-        powers = 10 ** np.arange(dot + 2, 2 - decimals, -1, dtype=np.int64)
-        sound = (digits <= 9).all(axis=1)
-        if dot == 16:
-            sound &= digits[:, 0] < 9
-        value[rows[sound]] = digits[sound].astype(np.int64) @ powers
-        done[rows] = sound
-    return value, done
+        digits = (columns if len(rows) == len(chars) else columns[:, rows])[places] - np.uint8(48)
+        sound = (digits <= 9).all(axis=0)
+        if len(places) == 19:
+            sound &= digits[0] < 9  # it may not be an int64
+        number = np.zeros(len(rows), np.int64)
+        for column in digits:
+            number *= 10
+            number += column
+        yield rows[sound], number[sound], max(0, length - dot - 1)
 
 
 def _digits_to_ns(chars: npt.NDArray[np.uint8]) -> tuple[Int, Bool]:
@@ -129,21 +142,33 @@ def ns_from_any(value: object) -> int | None:
 
 def floats(values: Sequence[Any] | npt.NDArray[Any], scale: float = 1.0) -> Float:
     """Text to float64 times ``scale``; what is no finite number, before or after, is NaN."""
-    cells = values if _is_bytes(values) else np.asarray(values, dtype=object)
-    try:
-        result = cells.astype(np.float64)
-    except (TypeError, ValueError):
-        import pandas as pd
-
-        cells = cells.astype(str).astype(object) if _is_bytes(cells) else cells
-        numbers = pd.to_numeric(pd.Series(cells), errors="coerce").to_numpy(np.float64, copy=True)
-        unread = np.flatnonzero(np.isnan(numbers) & (cells != "") & (cells != "N/A"))
-        stripped = pd.Series([str(cells[row]).strip() for row in unread], dtype=object)
-        numbers[unread] = pd.to_numeric(stripped, errors="coerce").to_numpy(np.float64)
-        result = numbers
+    if _is_bytes(values):
+        result = _floats(values)
+    else:
+        result = np.array([*map(_float, np.asarray(values, dtype=object).tolist())], np.float64)
     with np.errstate(over="ignore"):
         result = result * scale
     return np.where(np.isfinite(result), result, np.nan)
+
+
+def _floats(texts: npt.NDArray[np.bytes_]) -> Float:
+    result, rest = np.zeros(len(texts)), np.ones(len(texts), bool)
+    for rows, digits, decimals in _plain(characters(texts)):
+        # The nearest number to the quotient of two that are exact.
+        exact = rows[digits < 2**53]
+        result[exact] = digits[digits < 2**53] / 10.0**decimals
+        rest[exact] = False
+    given = texts[rest].tolist()
+    numbers = {text: _float(text) for text in {*given}}
+    result[rest] = [numbers[text] for text in given]
+    return result
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
 
 
 def integers(values: Sequence[Any] | npt.NDArray[Any], missing: int = -1) -> Int:

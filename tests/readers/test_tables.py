@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import math
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 from making import ns, us, write_csv
 
-from npu_advisor.readers import csvfile, tables
+from npu_advisor.readers import tables
 from npu_advisor.readers.csvfile import read_csv
 from npu_advisor.readers.notes import Notes, UnreadableFileError
 
@@ -126,19 +125,3 @@ def test_a_nul_byte_in_the_header_is_no_end(tmp_path):
     path = tmp_path / "memory_record.csv"
     path.write_bytes(b"Comp\0onent,Timestamp(us),Total Allocated(MB),Total Reserved(MB)\nPTA,1.000,2,3\n")
     assert len(tables.read_memory(path, Notes())["start_ns"]) == 1
-
-
-def test_ctrl_c_inside_the_parser_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The parser turns any exception of its source into one of its own, KeyboardInterrupt too."""
-
-    class Interrupted(io.BytesIO):
-        def read(self, size: int | None = -1) -> bytes:
-            raise KeyboardInterrupt
-
-        read1 = read
-
-    whole = csvfile.pd.read_csv
-    monkeypatch.setattr(csvfile.pd, "read_csv", lambda path, **options: whole(Interrupted(), **options))
-    path = write_csv(tmp_path, "memory_record.csv", ["Component", "Timestamp(us)"], [["APP", us(9)]])
-    with pytest.raises(KeyboardInterrupt):
-        read_csv(path, {"component": ("Component",)}, (), Notes())
