@@ -24,3 +24,8 @@ def narrow(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def widened(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Integers as int64, so that reckoning with them cannot overflow; other arrays as they are."""
     return values.astype(np.int64, copy=False) if values.dtype.kind == "i" else values
+
+
+def few(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """The distinct values of small integers from -1 on, in order."""
+    return np.flatnonzero(np.bincount(values + 1)) - 1

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.intervals import Ints
+from npu_advisor.base.whole import few
 from npu_advisor.model.table import Table
 
 
@@ -56,7 +57,7 @@ def pair(points: Table, category: str) -> Flows:
 def _exact(lane: Ints, when: Ints, track: Ints, at: Ints) -> Ints:
     """Position in (lane, when) of each (track, at); the last of equal ones, -1 for none and for lost times."""
     found = np.full(len(at), -1, dtype=np.int64)
-    for number in np.unique(lane):
+    for number in few(lane):
         have = np.flatnonzero(lane == number)
         have = have[np.argsort(when[have], kind="stable")]
         asked = np.flatnonzero(track == number)

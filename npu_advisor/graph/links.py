@@ -19,6 +19,7 @@ import numpy as np
 
 from npu_advisor.base.intervals import Ints
 from npu_advisor.base.messages import say
+from npu_advisor.base.whole import few
 from npu_advisor.graph.flows import Flows, pair
 from npu_advisor.graph.nesting import Nesting, nesting_of
 from npu_advisor.graph.source import attribute
@@ -112,8 +113,8 @@ def host_threads(profile: Profile) -> Ints:
     """
     tracks = profile.table("tracks")
     here = np.arange(len(tracks), dtype=np.int64)
-    torch = np.unique(
-        np.concatenate([profile.table(name)["track"] for name in ("ops", "enqueues", "dequeues", "frames")])
+    torch = few(
+        np.concatenate([few(profile.table(name)["track"]) for name in ("ops", "enqueues", "dequeues", "frames")])
     )
     torch = torch[torch >= 0]
     thread_of = {int(tracks["tid"][row]): int(row) for row in torch if tracks["tid"][row] >= 0}
@@ -227,10 +228,10 @@ def _link_allocs(profile: Profile, host: _Host) -> None:
     found = np.full(len(allocs), -1, dtype=np.int64)
     behind = np.full(len(allocs), -1, dtype=np.int64)
     dequeues = profile.table("dequeues")
-    for track in np.unique(dequeues["track"]):
+    for track in few(dequeues["track"]):
         inside = host.dequeues.innermost(np.full(len(at), track), at)
         behind = first_known(behind, take(dequeues["op"], inside))
-    for track in np.unique(ops["track"]):
+    for track in few(ops["track"]):
         found = first_known(
             found, _named_ancestor(host.ops, names, host.ops.innermost(np.full(len(at), track), at), wanted)
         )

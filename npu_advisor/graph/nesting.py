@@ -8,18 +8,15 @@ it; one that only just overlaps its predecessor is that one's sibling.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from npu_advisor.base.intervals import Ints, Mask, distinct
+from npu_advisor.base.intervals import Ints
 from npu_advisor.base.whole import narrow
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.table import Table
 
-# How far up an end may be carried: real events are written with their ends a little off, at one or two levels.
-_ROUNDS = 8
 # Holds any row, in half the room of the int64 that tables give out.
 ROW = np.int32
 
@@ -45,15 +42,18 @@ class Nesting:
             self._nest(low, high)
 
     def _nest(self, low: int, high: int) -> None:
-        """Nest one lane; only the stretches of it whose events overlap without nesting are walked event by event."""
+        """Nest one lane."""
         rows = self._order[low:high]
-        lane = _Lane(self.start[rows], self.end[rows])
-        crossing = lane.crossing()
-        for begin, until in _stretches(lane.depth == 0, crossing) if crossing.any() else ():
-            _walk(lane, begin, until)
-        self.parent[rows] = np.where(lane.parent >= 0, rows[lane.parent], -1)
-        self.depth[rows] = lane.depth
-        self.last[rows] = lane.last + low
+        start, end = self.start[rows], self.end[rows]
+        depth = _depths_if_whole(start, end)
+        parent, last = _kin(depth)
+        under = end[parent]
+        if not ((parent < 0) | (start < under) & (end <= under)).all():
+            depth = _depths(start, end)
+            parent, last = _kin(depth)
+        self.parent[rows] = np.where(parent >= 0, rows[parent], -1)
+        self.depth[rows] = depth
+        self.last[rows] = last + low
 
     def innermost(self, track: Ints, at: Ints) -> Ints:
         """Row of the innermost event of ``track`` that is open at each time ``at`` (-1: lost); -1 where none is."""
@@ -86,86 +86,54 @@ class Nesting:
         return out
 
 
-class _Lane:
-    """The events of one lane in order, nested as if none broke the rule: ``parent`` and ``last`` are positions in the
-    lane, ``last`` that of the last event under each."""
-
-    def __init__(self, start: Ints, end: Ints) -> None:
-        self.start, self.end = start, end
-        # An event that outlasts the one it lies in holds that one open: whoever starts meanwhile lies in both.
-        self._until = end.copy()
-        for _ in range(_ROUNDS):
-            self._nest()
-            over = self._beyond() & ~self._breaking()
-            if not over.any():
-                break
-            np.maximum.at(self._until, self.parent[over], self._until[over])
-
-    def _nest(self) -> None:
-        start, end = self.start, self._until
-        timed = self.end > start
-        # Open at a start are the events before it, less those that have ended; one that takes no time never is.
-        ended = np.searchsorted(np.sort(end[timed], kind="stable"), start, side="right")
-        untimed: Ints = np.cumsum(~timed) - ~timed
-        self.depth: Ints = np.arange(len(start)) - ended - untimed
-        self.parent = _parents(self.depth)
-        self.last: Ints = np.maximum(np.searchsorted(start, end, side="left") - 1, np.arange(len(start)))
-
-    def _beyond(self) -> Mask:
-        """Which events end after the one they lie in."""
-        beyond: Mask = (self.parent >= 0) & (self._until > self._until[self.parent])
-        return beyond
-
-    def _breaking(self) -> Mask:
-        """Which events outlast the one they lie in, which does not cover half of them: there they do not lie."""
-        end = self.end[self.parent]
-        breaking: Mask = (end < self.end) & (2 * (end - self.start) < self.end - self.start)
-        return (self.parent >= 0) & breaking
-
-    def crossing(self) -> Mask:
-        """Which events are not where they are to be."""
-        return self._beyond() | self._breaking()
+def _depths_if_whole(start: Ints, end: Ints) -> Ints:
+    """The depth of each event of a lane, if all lie wholly in those that they start in."""
+    timed = end > start
+    # Open at a start are the events before it, less those that have ended; one that takes no time never is.
+    ended = np.searchsorted(np.sort(end[timed], kind="stable"), start, side="right")
+    untimed: Ints = np.cumsum(~timed) - ~timed
+    return np.arange(len(start)) - ended - untimed
 
 
-def _parents(depth: Ints) -> Ints:
-    """The latest position before each that is one less deep, -1 for none."""
-    parent = np.full(len(depth), -1, dtype=np.int64)
-    by_depth = np.argsort(depth, kind="stable")
-    levels = np.split(by_depth, np.flatnonzero(np.diff(depth[by_depth])) + 1)
-    for above, level in pairwise(levels):
-        parent[level] = above[np.searchsorted(above, level) - 1]
-    return parent
-
-
-def _stretches(outermost: Mask, marked: Mask) -> Iterator[tuple[int, int]]:
-    """(begin, end) of each outermost event and all under it in which something is marked."""
-    number = np.cumsum(outermost) - 1
-    borders = np.append(np.flatnonzero(outermost), len(outermost))
-    for stretch in distinct(number[marked]).tolist():
-        yield int(borders[stretch]), int(borders[stretch + 1])
-
-
-def _walk(lane: _Lane, begin: int, until: int) -> None:
-    """Nest the events from ``begin`` to ``until`` of a lane one after the other."""
-    starts, ends = lane.start[begin:until].tolist(), lane.end[begin:until].tolist()
-    parent, depth = [-1] * len(starts), [0] * len(starts)
-    last = list(range(len(starts)))
-    open_: list[int] = []
-    for i, at in enumerate(starts):
-        while open_:
-            end = ends[open_[-1]]
-            if end > at and (end >= ends[i] or 2 * (end - at) >= ends[i] - at):
-                break
-            last[open_.pop()] = i - 1
+def _depths(start: Ints, end: Ints) -> Ints:
+    """The depth of each event of a lane: it lies in the latest one before it that covers half of it, and in all that
+    this one lies in. (Whatever began in between ends too early for it.)"""
+    enough = start + np.maximum((end - start + 1) // 2, 1)
+    # Most lie wholly in the event before them. Only the others are looked at one by one, with what lies so in each.
+    heads = np.flatnonzero(np.append(True, (end[:-1] < enough[1:]) | (end[:-1] < end[1:])))
+    sizes = np.diff(np.append(heads, len(start)))
+    ends, depths = end.tolist(), []
+    # Of each event that is open and what lies in it one in the other: the first, the one after the last, the depth.
+    open_: list[tuple[int, int, int]] = []
+    for head, size, needed in zip(heads.tolist(), sizes.tolist(), enough[heads].tolist(), strict=True):
+        while open_ and ends[open_[-1][0]] < needed:
+            open_.pop()
+        depth = 0
         if open_:
-            parent[i], depth[i] = open_[-1], len(open_)
-        open_.append(i)
-    for i in open_:
-        last[i] = len(starts) - 1
-    above = np.asarray(parent, dtype=np.int64)
-    lane.parent[begin:until] = np.where(above >= 0, above + begin, -1)
-    lane.depth[begin:until] = depth
-    lane.last[begin:until] = np.asarray(last, dtype=np.int64) + begin
+            first, after, depth = open_.pop()
+            while ends[after - 1] < needed:
+                after -= 1
+            open_.append((first, after, depth))
+            depth += after - first
+        open_.append((head, head + size, depth))
+        depths.append(depth)
+    return np.repeat(np.array(depths) - heads, sizes) + np.arange(len(start))
+
+
+def _kin(depth: Ints) -> tuple[Ints, Ints]:
+    """Of each event of a lane, as positions in it: the latest before it that is one less deep (-1: none), and the last
+    one of those after it that are deeper (itself: none)."""
+    parent = np.full(len(depth), -1, dtype=np.int64)
+    last = np.empty(len(depth) + 1, dtype=np.int64)
+    last[-1] = len(depth) - 1
+    by_depth = np.argsort(narrow(depth), kind="stable")
+    above = by_depth[:0]
+    for level in np.split(by_depth, np.cumsum(np.bincount(depth))[:-1]):
+        if len(above):
+            parent[level] = above[np.searchsorted(above, level) - 1]
+        last[level] = np.minimum(np.append(level[1:] - 1, last[-1]), last[parent[level]])
+        above = level
+    return parent, last[:-1]
 
 
 def _in_order(track: Ints, start: Ints, end: Ints) -> Ints:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from npu_advisor.base.whole import narrow, widened
+from npu_advisor.base.whole import few, narrow, widened
 from npu_advisor.model.table import Table
 
 
@@ -22,6 +22,11 @@ def test_other_arrays_stay_as_they_are() -> None:
     for values in (np.array([1.0]), np.array([True]), np.zeros(0, np.int64)):
         assert narrow(values) is values
         assert widened(values).dtype == values.dtype
+
+
+def test_small_numbers_are_told_once_each_in_order() -> None:
+    assert few(np.array([3, -1, 0, 3, -1], np.int64)).tolist() == [-1, 0, 3]
+    assert few(np.zeros(0, np.int64)).tolist() == []
 
 
 def test_a_table_gives_out_what_the_schema_says() -> None:

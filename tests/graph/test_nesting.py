@@ -89,7 +89,7 @@ def test_inherit_fills_from_the_nearest_ancestor():
 def overlapping(draw):
     """Events on two tracks that nest, touch, cross or take no time, as they come."""
     event = st.tuples(st.sampled_from((3, 8)), st.integers(0, 20), st.integers(0, 9))
-    return [(track, start, start + length) for track, start, length in draw(st.lists(event, max_size=12))]
+    return [(track, start, start + length) for track, start, length in draw(st.lists(event, max_size=24))]
 
 
 @given(overlapping())
