@@ -9,7 +9,7 @@ from graph.build import arrow, profile
 
 from npu_advisor.graph.replay import Edit, Replayer
 from npu_advisor.graph.replay.arrays import DROPPED, KINDS, Net
-from npu_advisor.graph.replay.edits import Reweighing
+from npu_advisor.graph.replay.reweigh import Reweighing
 from npu_advisor.model.profile import Profile
 
 MAIN, QUEUE, CANN, STREAM, SECOND, HCCL, BACKWARD, MAIN_CALLS = range(8)

@@ -13,8 +13,8 @@ from replay_kit import weights
 from npu_advisor.graph.replay import Edit, merge, solve
 from npu_advisor.graph.replay.arrays import DROPPED, HOST, LONG_AGO, TASK, Into, Net
 from npu_advisor.graph.replay.changes import Change
-from npu_advisor.graph.replay.edits import Reweighing
 from npu_advisor.graph.replay.order import CycleError, topological
+from npu_advisor.graph.replay.reweigh import Mix, Mixes, Reweighing
 from npu_advisor.graph.replay.solve import Solver
 
 
@@ -114,6 +114,17 @@ def test_only_edges_that_an_edit_touches_change_and_a_few_are_weighed_like_all(d
     assert np.array_equal(np.delete(w, touched), np.delete(net.w, touched))
     some = _ints(sorted(data.draw(st.sets(st.integers(0, len(net.w) - 1)))))
     assert np.array_equal(made.of(parts, some), w[some])
+
+
+@given(st.data())
+def test_a_set_differs_from_another_one_in_what_the_weights_of_both_do(data: st.DataObject) -> None:
+    net = data.draw(nets())
+    parts = data.draw(st.lists(edits(net), max_size=4))
+    mine, other = ([part for part in parts if data.draw(st.booleans())] for _ in range(2))
+    edge, w = Mixes(Reweighing(net, net.w), parts).change(Mix(map(id, mine)), Mix(map(id, other)))
+    after, before = weights(net, net.w, *mine), weights(net, net.w, *other)
+    assert sorted(edge.tolist()) == np.flatnonzero(after != before).tolist()
+    assert np.array_equal(w, after[edge])
 
 
 @given(st.data())

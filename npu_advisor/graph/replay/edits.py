@@ -7,16 +7,16 @@ replaces.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from npu_advisor.base.intervals import Ints, Mask, Spans, covered, distinct, subtract, union
-from npu_advisor.graph.replay.arrays import DROPPED, EVENT, LANE, LONG_AGO, SYNC, WAIT, Into, Net, Numbers
+from npu_advisor.base.intervals import Ints, Mask, distinct, subtract, union
+from npu_advisor.graph.replay.arrays import EVENT, LANE, LONG_AGO, SYNC, WAIT, Into, Numbers
 from npu_advisor.graph.replay.build import Graph
 from npu_advisor.graph.replay.gates import Calibrated
-from npu_advisor.graph.replay.index import Index, ranges
+from npu_advisor.graph.replay.index import Index
 
 _NONE, _NO_EDGE = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
 Pairs = tuple[Numbers, Ints]
@@ -61,67 +61,6 @@ def merge(edits: Iterable[Edit]) -> Edit:
         add=joined("add", 3),  # type: ignore[arg-type]
         gone=np.concatenate([_NO_EDGE, *(part.gone for part in parts)]),
     )
-
-
-class Reweighing:
-    """Edge weights ``w`` of a net with edits applied, for as few edges as are asked for."""
-
-    def __init__(self, net: Net, w: Ints) -> None:
-        self._net, self._w = net, w
-        self._spot = np.full(len(w), -1, dtype=np.int32)
-        self._lanes: dict[int, tuple[Ints, Ints, Ints]] = {}
-
-    def touched(self, edits: Iterable[Edit]) -> Numbers:
-        """The edges that edits may change, in order; not those that they add."""
-        parts = [_NONE]
-        for edit in edits:
-            parts += [edit.assign[0], edit.limit[0], edit.drop]
-            lane, low, high = edit.cut
-            for one in np.unique(lane).tolist():
-                mine = lane == one
-                parts.append(self._between(one, union(low[mine], high[mine])))
-        return distinct(np.concatenate(parts).astype(np.int32))
-
-    def _between(self, lane: int, spans: Spans) -> Ints:
-        """The edges of a lane that reach into one of ``spans``."""
-        if lane not in self._lanes:
-            rows = np.flatnonzero(self._net.lane == lane)
-            low, high = self._net.spans(rows)
-            order = np.argsort(low, kind="stable")
-            self._lanes[lane] = rows[order], low[order], np.maximum.accumulate(high[order])
-        rows, low, high = self._lanes[lane]
-        return rows[ranges(np.searchsorted(high, spans.start, side="right"), np.searchsorted(low, spans.end))]
-
-    def of(self, edits: Sequence[Edit], edges: Numbers) -> Ints:
-        """The weights of some edges (each once) with edits applied."""
-        self._spot[edges] = np.arange(len(edges))
-        out = self._w[edges]
-        for edge, _ in (edit.assign for edit in edits):
-            at = self._spot[edge]
-            out[at[at >= 0]] = np.iinfo(np.int64).max
-        for edge, value in (edit.assign for edit in edits):
-            self._at_most(out, edge, value)
-        self._cut(out, edges, merge(edits).cut)
-        for edge, value in (edit.limit for edit in edits):
-            self._at_most(out, edge, value)
-        for edit in edits:
-            at = self._spot[edit.drop]
-            out[at[at >= 0]] = DROPPED
-        self._spot[edges] = -1
-        return out
-
-    def _at_most(self, out: Ints, edge: Ints, value: Ints) -> None:
-        at = self._spot[edge]
-        known = at >= 0
-        np.minimum.at(out, at[known], value[known])
-
-    def _cut(self, out: Ints, edges: Ints, cut: tuple[Ints, Ints, Ints]) -> None:
-        lane, low, high = cut
-        own = self._net.lane[edges]
-        for one in np.unique(lane):
-            mine, rows = lane == one, np.flatnonzero(own == one)
-            gone = covered(*self._net.spans(edges[rows]), union(low[mine], high[mine]))
-            out[rows] = np.where(gone > 0, np.maximum(out[rows] - gone, 0), out[rows])
 
 
 class Editor:

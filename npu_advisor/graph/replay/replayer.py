@@ -8,21 +8,22 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.heap import give_back
-from npu_advisor.base.intervals import Ints, covered, distinct, subtract, union
-from npu_advisor.graph.replay.arrays import CHAIN_RANK, DEPTH, DROPPED, Numbers
+from npu_advisor.base.intervals import Ints, covered, subtract, union
+from npu_advisor.graph.replay.arrays import CHAIN_RANK, DEPTH, DROPPED
 from npu_advisor.graph.replay.build import Graph, build
 from npu_advisor.graph.replay.changes import Change
-from npu_advisor.graph.replay.edits import Edit, Editor, Reweighing, merge
+from npu_advisor.graph.replay.edits import Edit, Editor, Pairs, merge
 from npu_advisor.graph.replay.fixes import Fixer
 from npu_advisor.graph.replay.gates import anchored, anchors, calibrate, step_errors
 from npu_advisor.graph.replay.order import CycleError
+from npu_advisor.graph.replay.reweigh import Mix, Mixes, Reweighing
 from npu_advisor.graph.replay.solve import Solver
 from npu_advisor.graph.replay.tasks import KERNEL
 from npu_advisor.model.profile import Profile
 
-_NONE, _NO_EDGE = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int32)
+_NONE = np.zeros(0, dtype=np.int64)
 # Sets of edits are looked for something alike among so many.
-MOST_COMPARED = 64
+MOST_COMPARED = 8
 
 
 class StepReplay(NamedTuple):
@@ -140,46 +141,26 @@ class Replayer:
             self.solver.extend(src, dst, CHAIN_RANK[DEPTH])
             self._pairs = pairs
 
-    def _changes(self, sets: Sequence[list[Edit]], added: list[tuple[Numbers, Ints]]) -> list[Change]:
+    def _changes(self, sets: Sequence[list[Edit]], added: list[Pairs]) -> list[Change]:
         """The weights that each set of edits, with its ``added`` edges, changes: on top of those of another set where
-        that is less. The largest set comes first, so that most can be on top of it."""
-        edges = {id(edit): self.reweighing.touched([edit]) for edits in sets for edit in edits}
-        names = [{id(edit) for edit in edits} for edits in sets]
-
-        def size(some: set[int]) -> int:
-            return sum(len(edges[one]) for one in some)
-
-        first, *_ = order = sorted(range(len(sets)), key=lambda number: -size(names[number])) or [-1]
-        front = self.calibrated.w.copy()
+        that is less. The largest sets come first, so that others can be on top of them."""
+        mixes = Mixes(self.reweighing, [edit for edits in sets for edit in edits])
+        names = [Mix(map(id, edits)) for edits in sets]
+        plain: list[int] = []
         found: dict[int, Change] = {}
-        for number in order[: len(sets)]:
-            mine, known = names[number], order[: min(len(found), MOST_COMPARED)]
-            near = min(known, key=lambda one: size(names[one] ^ mine), default=-1)
-            other = names[near] ^ mine if near >= 0 else mine
-            if near >= 0 and 2 * size(other) > size(mine) > size(names[first]) // 2:
-                # Other edits of the same edges: much of what they do may be the same.
-                near, other = first, names[first] | mine
-            elif near >= 0 and size(other) >= size(mine):
-                near, other = -1, mine
-            own = distinct(np.concatenate([_NO_EDGE, *(edges[one] for one in other)]))
-            own = own[np.argsort(self.solver.home[own], kind="stable")]
-            values = self.reweighing.of(sets[number], own)
-            below = found[near] if near >= 0 else Change(own[:0], values[:0])
-            on = near if below.on < 0 else below.on
-            parts = [(own, values), added[number]]
-            if number == first:
-                front[own] = values
-            elif on == first:
-                new = values != front[own]
-                parts[0] = own[new], values[new]
+        for number in sorted(range(len(sets)), key=lambda number: -mixes.size(names[number], Mix())):
+            below = {-1: Mix()} | {one: names[one] for one in plain[:MOST_COMPARED]}
+            on = min(below, key=lambda one: mixes.size(names[number], below[one]))
+            if on < 0:
+                plain.append(number)
+            edge, w = mixes.change(names[number], below[on])
+            parts = [(edge, w), added[number]]
             if on >= 0:
                 lost = np.setdiff1d(added[on][0], added[number][0], assume_unique=True)
                 parts.append((lost, np.full(len(lost), DROPPED)))
-            if below.on >= 0:
-                kept = ~np.isin(below.edge, own) & (below.edge < len(front))
-                parts.append((below.edge[kept], below.w[kept]))
             edge, w = (np.concatenate(column) for column in zip(*parts, strict=True))
-            found[number] = Change(edge, w, on)
+            by_block = np.argsort(self.solver.home[edge], kind="stable")
+            found[number] = Change(edge[by_block], w[by_block], on)
         return [found[number] for number in range(len(sets))]
 
     def _recorded(self, strict: Ints) -> list[StepReplay]:
@@ -201,7 +182,7 @@ class Replayer:
         return max(rank.device.kernel_gap for rank in self.graph.ranks)
 
 
-def _largest(edges: Ints, w: Ints) -> tuple[Numbers, Ints]:
+def _largest(edges: Ints, w: Ints) -> Pairs:
     """Each of ``edges`` once, in order, with the largest of its weights."""
     order = np.lexsort((w, edges))
     last = np.append(edges[order][1:] != edges[order][:-1], True)[: len(order)]
