@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from npu_advisor.base.ahead import Ahead
 from npu_advisor.base.heap import give_back
 from npu_advisor.base.intervals import Floats, Ints
 from npu_advisor.base.messages import say
@@ -81,7 +82,7 @@ class Savings:
 
 @dataclass(frozen=True)
 class Run:
-    """Ranks replayed together (``positions`` among the profiles), or why they are not believed.
+    """Ranks replayed together (``positions`` among the profiles), or why they are not (``failed``).
 
     Savings are on top of ``done``, an edit that is applied already and saves ``done_ns`` per step. ``anchored`` is the
     share of the recorded time that only anchors hold.
@@ -89,10 +90,21 @@ class Run:
 
     positions: list[int]
     replayer: Replayer | None = None
-    reason: Text | None = None
+    failed: Text | None = None
     anchored: float = 0.0
     done: Edit = NO_EDIT
     done_ns: float = 0.0
+
+    @property
+    def reason(self) -> Text | None:
+        """Why these ranks are not believed; None when they are."""
+        if self.replayer is None:
+            return self.failed
+        if self.replayer.error > MAX_ERROR:
+            return say("saving.self_replay", error=f"{self.replayer.error:.0%}")
+        if self.anchored > MAX_ANCHORED:
+            return say("saving.anchored", share=f"{self.anchored:.0%}")
+        return None
 
     def with_done(self, done: Edit) -> Run:
         """This run with ``done`` applied."""
@@ -114,7 +126,7 @@ def replay_runs(profiles: Sequence[Profile]) -> list[Run]:
 def _built(profiles: Sequence[Profile], positions: list[int]) -> Run:
     mine = [profiles[number] for number in positions]
     if (reason := _why_not(mine[0])) is not None:
-        return Run(positions, reason=reason)
+        return Run(positions, failed=reason)
     made: list[Replayer | Text] = []
 
     def build() -> None:
@@ -124,12 +136,12 @@ def _built(profiles: Sequence[Profile], positions: list[int]) -> Run:
             made.append(say("saving.cycle"))
 
     if (error := guarded(build)) is not None:
-        return Run(positions, reason=say("saving.failed", error=error))
+        return Run(positions, failed=say("saving.failed", error=error))
     give_back()
     (found,) = made
     if isinstance(found, Text):
-        return Run(positions, reason=found)
-    return Run(positions, found, _gate(found, found.anchored_share), found.anchored_share)
+        return Run(positions, failed=found)
+    return Run(positions, found, anchored=found.anchored_share)
 
 
 def replayed(results: Results, key: Callable[[RawFinding], str], runs: Sequence[Run] | None = None) -> Savings:
@@ -139,28 +151,40 @@ def replayed(results: Results, key: Callable[[RawFinding], str], runs: Sequence[
     """
     found = Savings()
     for run in replay_runs([profile for profile, _ in results]) if runs is None else runs:
-        if run.replayer is not None:
-            found.replay += recorded(run.replayer)
-            run = _audited(results, run, run.replayer)
-        reason = run.reason
-        if reason is None and (error := guarded(partial(_price_run, results, run, key, found))) is not None:
-            reason = say("saving.failed", error=error)
+        reason = run.failed
+        if (replayer := run.replayer) is not None:
+            run = _audited(results, run, replayer)
+            error = guarded(partial(_price_run, results, run, replayer, key, found))
+            reason = say("saving.failed", error=error) if error is not None else run.reason
         if reason is not None:
             found.reasons |= dict.fromkeys(run.positions, reason)
     return found
 
 
-def _price_run(results: Results, run: Run, key: Callable[[RawFinding], str], found: Savings) -> None:
-    assert run.replayer is not None
-    edits = _edits(results, run.positions, key, run.replayer)
+def _price_run(
+    results: Results, run: Run, replayer: Replayer, key: Callable[[RawFinding], str], found: Savings
+) -> None:
+    def follow() -> list[list[StepPath]]:
+        waits = [waits_for_others(profile) for profile in replayer.profiles]
+        return step_paths(replayer.graph, replayer.calibrated, waits)
+
+    try:
+        edits = [entry for entry in _edits(results, run.positions, key, replayer).values() if entry.variants]
+        give_back()
+        paths = Ahead(follow)
+        replayer.expect([edit for entry in edits for variants in entry.variants for edit in variants])
+    finally:
+        # That it replays is told of a run with a fix that fails too.
+        found.replay += recorded(replayer)
+    if run.reason is not None:
+        return
+    steps = paths.result
     give_back()
-    _price(run, [entry for entry in edits.values() if entry.variants], found)
+    _price(run, edits, found)
     del edits
     give_back()
-    profiles, replayer = run.replayer.profiles, run.replayer
-    paths = step_paths(replayer.graph, replayer.calibrated, [waits_for_others(profile) for profile in profiles])
     claims = [_claims(results[number], found) for number in run.positions]
-    found.trusted.append(Trusted(run.positions, replayer, paths, claims))
+    found.trusted.append(Trusted(run.positions, replayer, steps, claims))
 
 
 def _runs(profiles: Sequence[Profile]) -> list[list[int]]:
@@ -222,14 +246,6 @@ def _shift(ns: Ints) -> StartShift | None:
     return StartShift(median_us=median, p90_us=p90)
 
 
-def _gate(replayer: Replayer, anchored: float) -> Text | None:
-    if replayer.error > MAX_ERROR:
-        return say("saving.self_replay", error=f"{replayer.error:.0%}")
-    if anchored > MAX_ANCHORED:
-        return say("saving.anchored", share=f"{anchored:.0%}")
-    return None
-
-
 def _audited(results: Results, run: Run, replayer: Replayer) -> Run:
     """The run without the anchors that a finding is about: silence of the host that it names and its fix removes."""
     named = [
@@ -243,7 +259,7 @@ def _audited(results: Results, run: Run, replayer: Replayer) -> Run:
         return run
     start, end = (np.concatenate(column) for column in zip(*named, strict=True))
     left = replayer.anchored_beside(start, end)
-    return replace(run, reason=_gate(replayer, left), anchored=left)
+    return replace(run, anchored=left)
 
 
 def _silences(profile: Profile, fix: RawFix) -> tuple[Ints, Ints]:

@@ -121,10 +121,14 @@ def test_a_set_differs_from_another_one_in_what_the_weights_of_both_do(data: st.
     net = data.draw(nets())
     parts = data.draw(st.lists(edits(net), max_size=4))
     mine, other = ([part for part in parts if data.draw(st.booleans())] for _ in range(2))
-    edge, w = Mixes(Reweighing(net, net.w), parts).change(Mix(map(id, mine)), Mix(map(id, other)))
+    home = _ints(data.draw(st.lists(st.integers(0, 2), min_size=len(net.w), max_size=len(net.w)))).astype(np.uint16)
+    mixes = Mixes(Reweighing(net, net.w), parts, home)
+    found = mixes.change(Mix(map(id, mine)), Mix(map(id, other)))
     after, before = weights(net, net.w, *mine), weights(net, net.w, *other)
-    assert sorted(edge.tolist()) == np.flatnonzero(after != before).tolist()
-    assert np.array_equal(w, after[edge])
+    edges = [edge for part, _ in found for edge in part.tolist()]
+    assert sorted(edges) == np.flatnonzero(after != before).tolist()
+    assert mixes.size(Mix(map(id, mine)), Mix(map(id, other))) == len(edges)
+    assert all(np.array_equal(w, after[edge]) and (np.diff(home[edge]) >= 0).all() for edge, w in found)
 
 
 @given(st.data())
@@ -192,7 +196,8 @@ def test_changes_of_weights_agree_with_a_plain_pass_over_the_nodes(nodes: int, m
     made, changes, whole = Solver(rec, src, dst, rank), [], []
     for on, share in ((-1, 0.0), (-1, 0.3), (1, 0.1), (-1, 1.0), (1, 0.0), (3, 0.05), (0, 0.01)):
         edge, value = _some(rng, 900, share)
-        changes.append(Change(edge, value, on))
+        cut = int(rng.integers(len(edge) + 1))
+        changes.append(Change([(edge[:cut], value[:cut]), (edge[cut:], value[cut:])], on))
         whole.append((w if on < 0 else whole[on]).copy())
         whole[-1][edge] = value
     assert made.solve(w).tolist() == _plain(rec, src, dst, w)
@@ -222,7 +227,7 @@ def test_a_solver_is_extended(back: bool, monkeypatch: pytest.MonkeyPatch) -> No
     made.extend(*more, 1)
     longer = np.append(w, _ints([5, DROPPED, 10**12]))
     assert made.solve(longer).tolist() == _plain(rec, np.append(src, more[0]), np.append(dst, more[1]), longer)
-    assert made.ends(w, [Change(_ints([len(w) + 2]), _ints([10**12]))]) == [
+    assert made.ends(w, [Change([(_ints([len(w) + 2]), _ints([10**12]))])]) == [
         max(_plain(rec, np.append(src, more[0][2]), np.append(dst, more[1][2]), np.append(w, 10**12)))
     ]
     with pytest.raises(CycleError):

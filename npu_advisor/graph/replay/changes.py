@@ -14,11 +14,13 @@ from npu_advisor.graph.replay.lanes import HOLD, Block
 
 
 class Change(NamedTuple):
-    """Other weights ``w`` of some edges, on top of those of the change at position ``on``, which is itself on top of
-    none (-1: of the plain weights)."""
+    """Other weights of some edges, on top of those of the change at position ``on``, which is itself on top of none
+    (-1: of the plain weights).
 
-    edge: Numbers
-    w: Ints
+    ``parts`` are (edges, weights), each edge in one of them; changes may share them.
+    """
+
+    parts: Sequence[tuple[Numbers, Ints]]
     on: int = -1
 
 
@@ -38,25 +40,21 @@ class Runs(NamedTuple):
         return self.run[:, positions].T[:, self.of]
 
 
-class _InBlocks(NamedTuple):
-    """A change by block: those of block n lie between two of the ``bounds``."""
+class _Part(NamedTuple):
+    """A part of changes by block: what is of block n lies between two of the ``bounds``; ``bound`` is its own."""
 
     edge: Numbers
     w: Ints
     bounds: list[int]
-
-    def slice(self, block: int) -> tuple[Numbers, Ints]:
-        """What changes in one block: edges and weights."""
-        mine = slice(*self.bounds[block : block + 2])
-        return self.edge[mine], self.w[mine]
+    bound: Ints
 
 
-def _in_blocks(change: Change, home: npt.NDArray[np.uint16], blocks: int) -> _InBlocks:
-    edge, w = change.edge, change.w
-    if (home[1:] < home[:-1]).any():
-        order = np.argsort(home, kind="stable")
-        edge, w, home = edge[order], w[order], home[order]
-    return _InBlocks(edge, w, np.searchsorted(home, np.arange(blocks + 1, dtype=np.uint16)).tolist())
+def _part(edge: Numbers, w: Ints, home: npt.NDArray[np.uint16], blocks: int) -> _Part:
+    own = home[edge]
+    if (own[1:] < own[:-1]).any():
+        order = np.argsort(own, kind="stable")
+        edge, w, own = edge[order], w[order], own[order]
+    return _Part(edge, w, np.searchsorted(own, np.arange(blocks + 1, dtype=np.uint16)).tolist(), _bound(w))
 
 
 class _Changed(NamedTuple):
@@ -84,8 +82,9 @@ class Sets:
         self._plain, self._rec = w, rec
         self._on = np.array([one.on for one in changes], dtype=np.int64)
         self._upper = np.flatnonzero(self._on >= 0)
-        self._changes = [_in_blocks(one, home[one.edge], blocks) for one in changes]
-        bound = [_bound(one.w) for one in changes]
+        parts = {id(part): _part(*part, home, blocks) for one in changes for part in one.parts}
+        self._parts = [[parts[id(part)] for part in one.parts] for one in changes]
+        bound = [np.sum([part.bound for part in own], axis=0, initial=0) for own in self._parts]
         # Of a set on another one, both together.
         bound = [own + (bound[one.on] if one.on >= 0 else 0) for own, one in zip(bound, changes, strict=True)]
         total, faded = _bound(w) + np.max(bound, axis=0, initial=0)
@@ -128,9 +127,11 @@ class Sets:
     def _changed(self, number: int) -> _Changed:
         """What changes in a block, in sets on others last."""
         order = np.argsort(self._on >= 0, kind="stable")
-        some = [self._changes[one].slice(number) for one in order.tolist()]
-        of = np.repeat(order, [len(edge) for edge, _ in some])
-        edge, w = (np.concatenate(column) for column in zip(*some, strict=True))
+        owned = [(one, part, *part.bounds[number : number + 2]) for one in order.tolist() for part in self._parts[one]]
+        some = [(one, part.edge[low:high], part.w[low:high]) for one, part, low, high in owned if low < high]
+        of = np.repeat([one for one, _, _ in some], [len(edge) for _, edge, _ in some]).astype(np.int64)
+        edge = np.concatenate([np.zeros(0, np.int32), *(edge for _, edge, _ in some)])
+        w = np.concatenate([np.zeros(0, np.int64), *(w for _, _, w in some)])
         return _Changed(edge, of, self._bounded(w), self._on[of] >= 0)
 
     def _put(self, out: Ints, at: Ints, changed: _Changed) -> None:

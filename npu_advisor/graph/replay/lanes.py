@@ -9,9 +9,10 @@ between two moments at which they wait for one another.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from npu_advisor.base.intervals import Ints, Mask, distinct
 from npu_advisor.graph.replay.arrays import Numbers
@@ -180,7 +181,7 @@ def _heads(into: Ints, src: Ints) -> Ints:
     return head
 
 
-def stable(values: Numbers) -> Ints:
+def stable(values: npt.NDArray[np.integer[Any]]) -> Ints:
     """The order of whole numbers from 0, equal ones as they come: 16 bits at a time, which numpy sorts by counting."""
     order: Ints = np.argsort(values.astype(np.uint16), kind="stable")
     highest, shift = int(values.max(initial=0)), 16

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 
+from npu_advisor.base.ahead import Ahead
 from npu_advisor.base.heap import give_back
 from npu_advisor.base.intervals import Ints, covered, subtract, union
 from npu_advisor.graph.replay.arrays import CHAIN_RANK, DEPTH, DROPPED
 from npu_advisor.graph.replay.build import Graph, build
 from npu_advisor.graph.replay.changes import Change
-from npu_advisor.graph.replay.edits import Edit, Editor, Pairs, merge
+from npu_advisor.graph.replay.edits import Edit, Editor, Pairs
 from npu_advisor.graph.replay.fixes import Fixer
 from npu_advisor.graph.replay.gates import anchored, anchors, calibrate, step_errors
 from npu_advisor.graph.replay.order import CycleError
@@ -37,6 +39,13 @@ class StepReplay(NamedTuple):
     anchored_share: float
 
 
+class _Strict(NamedTuple):
+    """The strict replay: of each step, and how far it moves each kernel's start, by rank."""
+
+    steps: list[StepReplay]
+    kernel_shift: dict[int, Ints]
+
+
 class Replayer:
     """The calibrated graph of ``profiles`` (linked; one rank, or all ranks of a run that are there)."""
 
@@ -46,22 +55,34 @@ class Replayer:
         self._fixers: dict[int, Fixer] = {}
         self._limits = [limit for rank in self.graph.ranks for limit in rank.limits]
         net = self.graph.net
-        self.solver = Solver(net.rec, net.src, net.dst, CHAIN_RANK[net.kind])
-        strict = self.solver.solve(net.w)
+        solver = Ahead(lambda: Solver(net.rec, net.src, net.dst, CHAIN_RANK[net.kind]))
         self.calibrated = calibrate(self.graph)
+        self._held = anchors(self.graph, self.calibrated)
+        self.solver = solver.result
         # Calibrated, the graph gives back its recording.
         self.end = int(self.calibrated.rec.max(initial=0))
         self.reweighing = Reweighing(net, self.calibrated.w)
         # The pairs of nodes between which edits added edges last.
         self._pairs = _NONE
         self.count = max((len(profile.table("steps")) for profile in self.profiles), default=0) or 1
-        self._held = anchors(self.graph, self.calibrated)
-        self.recorded = self._recorded(strict)
-        # How far strict replay moves each kernel's start, in ns, by rank.
-        self.kernel_shift = {
-            rank.profile.rank: np.abs(strict - net.rec)[rank.device.task_start[rank.tasks.kind == KERNEL]]
-            for rank in self.graph.ranks
-        }
+        self._strict: _Strict | None = None
+
+    @property
+    def recorded(self) -> list[StepReplay]:
+        """How well each step replays."""
+        return self._strictly.steps
+
+    @property
+    def kernel_shift(self) -> dict[int, Ints]:
+        """How far strict replay moves each kernel's start, in ns, by rank."""
+        return self._strictly.kernel_shift
+
+    @property
+    def _strictly(self) -> _Strict:
+        """The strict replay, worked out when it is asked for first."""
+        if self._strict is None:
+            self._strict = self._replayed()
+        return self._strict
 
     @property
     def error(self) -> float:
@@ -71,14 +92,20 @@ class Replayer:
     @property
     def anchored_share(self) -> float:
         """Share of the recorded time that the binding chain holds only by anchors."""
-        total = sum(step.recorded for step in self.recorded)
-        held = sum(step.recorded * step.anchored_share for step in self.recorded)
+        steps = [step for profile in self.profiles for step in self._anchored(profile)]
+        total, held = sum(length for length, _ in steps), sum(length * share for length, share in steps)
         return held / total if total else 0.0
+
+    def _anchored(self, profile: Profile) -> list[tuple[int, float]]:
+        """The recorded length of each step, and its share that only anchors hold."""
+        start, end = ((profile.table("steps")[name] - self.graph.origin).tolist() for name in ("start_ns", "end_ns"))
+        windows = list(zip(start, end, strict=True))
+        return [(high - low, share) for (low, high), share in zip(windows, anchored(self._held, windows), strict=True)]
 
     def anchored_beside(self, start: Ints, end: Ints) -> float:
         """The anchored share without what lies in these stretches (ns since the epoch), whose cause is known."""
         known, origin = union(start, end), self.graph.origin
-        total = sum(step.recorded for step in self.recorded)
+        total = sum(length for profile in self.profiles for length, _ in self._anchored(profile))
         held = 0
         for profile in self.profiles:
             steps = profile.table("steps")
@@ -92,6 +119,17 @@ class Replayer:
         if number not in self._fixers:
             self._fixers[number] = Fixer(Editor(self.graph, number, self.calibrated))
         return self._fixers[number]
+
+    def expect(self, edits: Sequence[Edit]) -> None:
+        """Get ready for these edits: what is worked out from now on holds the edges that they add. A first replay
+        before would have to be laid out once more."""
+        with suppress(CycleError):
+            self._extend(self._added(self._complete(edits))[0])
+
+    def _added(self, edits: Sequence[Edit]) -> tuple[Ints, Ints]:
+        """The edges that edits add: the pairs of nodes (numbered src * nodes + dst) and weights."""
+        src, dst, w = (np.concatenate([_NONE, *(edit.add[column] for edit in edits)]) for column in range(3))
+        return src * len(self.graph.net.rec) + dst, w
 
     def price(self, edits: Edit | Iterable[Edit]) -> float:
         """What edits save together, in ns per step; negative where they cost."""
@@ -117,25 +155,22 @@ class Replayer:
 
     def _ends(self, sets: Sequence[list[Edit]]) -> list[int]:
         """When everything is over with each set. Edges that one of them adds are there for all, dropped."""
-        size = len(self.graph.net.rec)
-        added = [merge(edits).add for edits in sets]
-        pairs = [src.astype(np.int64) * size + dst for src, dst, _ in added]
+        added = [self._added(edits) for edits in sets]
         try:
-            self._extend(np.unique(np.concatenate([_NONE, *pairs])))
+            self._extend(np.concatenate([_NONE, *(pairs for pairs, _ in added)]))
         except CycleError:
             if len(sets) == 1:
                 raise
             return [end for edits in sets for end in self._ends([edits])]
         first = len(self.graph.net.src)
-        more = [
-            _largest(first + np.searchsorted(self._pairs, own), w) for own, (_, _, w) in zip(pairs, added, strict=True)
-        ]
+        more = [_largest(first + np.searchsorted(self._pairs, pairs), w) for pairs, w in added]
         changes = self._changes(sets, more)
         give_back()
         return self.solver.ends(self.calibrated.w, changes, self.calibrated.rec)
 
     def _extend(self, pairs: Ints) -> None:
         """See to it that there is an edge between each of ``pairs`` of nodes (numbered src * nodes + dst)."""
+        pairs = np.unique(pairs)
         if not np.isin(pairs, self._pairs, assume_unique=True).all():
             src, dst = np.divmod(pairs, len(self.graph.net.rec))
             self.solver.extend(src, dst, CHAIN_RANK[DEPTH])
@@ -144,37 +179,36 @@ class Replayer:
     def _changes(self, sets: Sequence[list[Edit]], added: list[Pairs]) -> list[Change]:
         """The weights that each set of edits, with its ``added`` edges, changes: on top of those of another set where
         that is less. The largest sets come first, so that others can be on top of them."""
-        mixes = Mixes(self.reweighing, [edit for edits in sets for edit in edits])
+        mixes = Mixes(self.reweighing, [edit for edits in sets for edit in edits], self.solver.home)
         names = [Mix(map(id, edits)) for edits in sets]
         plain: list[int] = []
         found: dict[int, Change] = {}
         for number in sorted(range(len(sets)), key=lambda number: -mixes.size(names[number], Mix())):
             below = {-1: Mix()} | {one: names[one] for one in plain[:MOST_COMPARED]}
             on = min(below, key=lambda one: mixes.size(names[number], below[one]))
+            parts = [*mixes.change(names[number], below[on]), added[number]]
             if on < 0:
                 plain.append(number)
-            edge, w = mixes.change(names[number], below[on])
-            parts = [(edge, w), added[number]]
-            if on >= 0:
+            else:
                 lost = np.setdiff1d(added[on][0], added[number][0], assume_unique=True)
                 parts.append((lost, np.full(len(lost), DROPPED)))
-            edge, w = (np.concatenate(column) for column in zip(*parts, strict=True))
-            by_block = np.argsort(self.solver.home[edge], kind="stable")
-            found[number] = Change(edge[by_block], w[by_block], on)
+            found[number] = Change(parts, on)
         return [found[number] for number in range(len(sets))]
 
-    def _recorded(self, strict: Ints) -> list[StepReplay]:
-        found = []
-        held = self._held
+    def _replayed(self) -> _Strict:
+        net, found = self.graph.net, []
+        strict = self.solver.solve(net.w)
         for profile, errors in zip(self.profiles, step_errors(self.graph, strict), strict=True):
-            steps = profile.table("steps")
-            low, high = (steps[name] - self.graph.origin for name in ("start_ns", "end_ns"))
-            shares = anchored(held, list(zip(low.tolist(), high.tolist(), strict=True)))
+            numbers, steps = profile.table("steps")["number"].tolist(), self._anchored(profile)
             found += [
-                StepReplay(profile.rank, int(number), *values, share)
-                for number, values, share in zip(steps["number"], errors, shares, strict=True)
+                StepReplay(profile.rank, number, *values, share)
+                for number, values, (_, share) in zip(numbers, errors, steps, strict=True)
             ]
-        return found
+        moved = np.abs(strict - net.rec)
+        return _Strict(
+            found,
+            {rank.profile.rank: moved[rank.device.task_start[rank.tasks.kind == KERNEL]] for rank in self.graph.ranks},
+        )
 
     @property
     def kernel_gap(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from npu_advisor.base.intervals import Ints, Spans, covered, union
 from npu_advisor.graph.replay.arrays import DROPPED, Net, Numbers
@@ -14,7 +15,6 @@ from npu_advisor.graph.replay.lanes import stable
 
 # Some of the edits of a set, by ``id``.
 Mix = frozenset[int]
-_NO_EDGE, _NONE = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64)
 
 
 class Reweighing:
@@ -86,14 +86,16 @@ class Mixes:
     in the set, its *mix*, so that each mix is weighed once for however many sets. Edits are told apart by ``id``.
     """
 
-    def __init__(self, reweighing: Reweighing, edits: Iterable[Edit]) -> None:
+    def __init__(self, reweighing: Reweighing, edits: Iterable[Edit], home: npt.NDArray[np.uint16]) -> None:
+        """``home`` orders the edges: those of all that is told here come in its order."""
         self._reweighing = reweighing
         self._edits = {id(edit): edit for edit in edits}
-        self._members, self._edges = self._classes()
+        self._members, self._edges = self._classes(home)
         self._known: dict[tuple[int, Mix], Pairs] = {}
+        self._differences: dict[tuple[int, Mix, Mix], Pairs] = {}
 
-    def _classes(self) -> tuple[list[Mix], list[Numbers]]:
-        """The edits that touch each class, and its edges in order."""
+    def _classes(self, home: npt.NDArray[np.uint16]) -> tuple[list[Mix], list[Numbers]]:
+        """The edits that touch each class, and its edges."""
         found, members = np.zeros(len(self._reweighing.w), dtype=np.int32), [Mix()]
         for name, edit in self._edits.items():
             edges = self._reweighing.touched([edit])
@@ -103,36 +105,42 @@ class Mixes:
                 members.append(members[one] | {name})
             found[edges] = split[before]
         touched = np.flatnonzero(found).astype(np.int32)
-        number = found[touched]
-        order = stable(number)
-        return members, np.split(touched[order], np.searchsorted(number[order], np.arange(1, len(members))))
+        touched = touched[stable(home[touched])]
+        touched = touched[stable(found[touched])]
+        return members, np.split(touched, np.searchsorted(found[touched], np.arange(1, len(members))))
 
     def size(self, mine: Mix, on: Mix) -> int:
-        """How many weights a set changes at most, on top of another one."""
-        return sum(len(self._mixed(*one)[0]) for pair in self._apart(mine, on) for one in pair)
+        """How many weights a set changes, on top of another one."""
+        return sum(self._count(*apart) for apart in self._apart(mine, on))
 
-    def change(self, mine: Mix, on: Mix) -> Pairs:
-        """The edges of which a set makes something else than the set ``on`` does, and what."""
-        parts = [self._difference(*pair) for pair in self._apart(mine, on)]
-        edge, w = (np.concatenate(column) for column in zip((_NO_EDGE, _NONE), *parts, strict=True))
-        return edge, w
+    def change(self, mine: Mix, on: Mix) -> list[Pairs]:
+        """The edges of which a set makes something else than the set ``on`` does, and what; class by class."""
+        return [self._difference(*apart) for apart in self._apart(mine, on) if self._count(*apart)]
 
-    def _difference(self, own: tuple[int, Mix], other: tuple[int, Mix]) -> Pairs:
-        edges, w = self._edges[own[0]], self._reweighing.w
-        (at, after), (was_at, before) = self._mixed(*own), self._mixed(*other)
-        if not len(was_at):
-            return edges[at], after
-        if not len(at):
-            return edges[was_at], w[edges[was_at]]
-        both = np.stack((w[edges], w[edges]))
-        both[0, at], both[1, was_at] = after, before
-        new = np.flatnonzero(both[0] != both[1])
-        return edges[new], both[0, new]
-
-    def _apart(self, one: Mix, other: Mix) -> list[tuple[tuple[int, Mix], tuple[int, Mix]]]:
-        """The classes of which two sets may make something else, each with the mixes of both."""
+    def _apart(self, one: Mix, other: Mix) -> list[tuple[int, Mix, Mix]]:
+        """The classes of which two sets may make something else, with the mix of each."""
         mixes = ((number, members & one, members & other) for number, members in enumerate(self._members))
-        return [((number, mine), (number, theirs)) for number, mine, theirs in mixes if mine != theirs]
+        return [(number, mine, theirs) for number, mine, theirs in mixes if mine != theirs]
+
+    def _count(self, number: int, mine: Mix, theirs: Mix) -> int:
+        counts = [len(self._mixed(number, mix)[0]) for mix in (mine, theirs)]
+        return len(self._difference(number, mine, theirs)[0]) if all(counts) else max(counts)
+
+    def _difference(self, number: int, mine: Mix, theirs: Mix) -> Pairs:
+        if (number, mine, theirs) not in self._differences:
+            edges, w = self._edges[number], self._reweighing.w
+            (at, after), (was_at, before) = self._mixed(number, mine), self._mixed(number, theirs)
+            if not len(was_at):
+                found = edges[at], after
+            elif not len(at):
+                found = edges[was_at], w[edges[was_at]]
+            else:
+                both = np.stack((w[edges], w[edges]))
+                both[0, at], both[1, was_at] = after, before
+                new = np.flatnonzero(both[0] != both[1])
+                found = edges[new], both[0, new]
+            self._differences[number, mine, theirs] = found
+        return self._differences[number, mine, theirs]
 
     def _mixed(self, number: int, mix: Mix) -> Pairs:
         """The edges of a class that a mix changes, as positions in it, and their weights."""

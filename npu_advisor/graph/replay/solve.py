@@ -9,6 +9,7 @@ blocks that are done only the times that later ones need are kept.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +20,18 @@ from npu_advisor.graph.replay.changes import Change, Runs, Sets, drops
 from npu_advisor.graph.replay.lanes import Block, Inner, lay_out
 from npu_advisor.graph.replay.order import places, topological
 
-_NONE = np.zeros(0, dtype=np.int64)
 # Nodes of a block, and sets of weights that are worked on at once: a few MB an array.
 NODES, SETS = 1 << 13, 128
+
+
+class Homes(NamedTuple):
+    """The block that each edge leads into; the edges by that block, and where those of each begin in ``into``; the
+    last block that needs the time of each node."""
+
+    home: npt.NDArray[np.uint16]
+    into: Numbers
+    bounds: Ints
+    last: npt.NDArray[np.uint16]
 
 
 class Solver:
@@ -29,9 +39,6 @@ class Solver:
 
     ``rank`` orders the edges by how gladly they are taken as part of a chain; it changes the speed only.
     """
-
-    # The block that each edge leads into.
-    home: npt.NDArray[np.uint16]
 
     def __init__(self, rec: Ints, src: Numbers, dst: Numbers, rank: Numbers | None = None) -> None:
         self._rec, self._src, self._dst = rec, src, dst
@@ -47,17 +54,24 @@ class Solver:
         self._order, self._place = order.astype(np.int32), places(order).astype(np.int32)
         self._bounds = np.append(np.arange(0, len(order), NODES), len(order))
         self._blocks: list[Block | None] = [None] * (len(self._bounds) - 1)
-        self._linked()
+        self._homes: Homes | None = None
 
-    def _linked(self) -> None:
-        """Sort the edges by the block that they lead into."""
-        # By node: its block, and in the end the last block that needs its time.
-        self._last = (self._place // NODES).astype(np.uint16)
-        self.home = self._last[self._dst]
-        self._into = np.argsort(self.home, kind="stable").astype(np.int32)
-        self._edge_bounds = np.searchsorted(self.home[self._into], np.arange(len(self._bounds), dtype=np.uint16))
-        far = np.flatnonzero(self._last[self._src] != self.home)
-        np.maximum.at(self._last, self._src[far], self.home[far])
+    @property
+    def home(self) -> npt.NDArray[np.uint16]:
+        """The block that each edge leads into."""
+        return self.link().home
+
+    def link(self) -> Homes:
+        """Sort the edges by the block that they lead into, unless that is done."""
+        if self._homes is None:
+            last = (self._place // NODES).astype(np.uint16)
+            home = last[self._dst]
+            into = np.argsort(home, kind="stable").astype(np.int32)
+            bounds = np.searchsorted(home[into], np.arange(len(self._bounds), dtype=np.uint16))
+            far = np.flatnonzero(last[self._src] != home)
+            np.maximum.at(last, self._src[far], home[far])
+            self._homes = Homes(home, into, bounds, last)
+        return self._homes
 
     def extend(self, src: Ints, dst: Ints, rank: int) -> None:
         """Take in more edges, which weights may drop, numbered behind those of the beginning; any that were taken in
@@ -76,7 +90,7 @@ class Solver:
             return
         for number in np.unique(self._place[np.append(before, dst)] // NODES).tolist():
             self._blocks[number] = None
-        self._linked()
+        self._homes = None
 
     def may_drop(self, edges: Ints) -> None:
         """Say in advance which edges some set of weights drops."""
@@ -94,9 +108,12 @@ class Solver:
 
     def _loosens(self, number: int, edges: Ints) -> bool:
         """Whether some node that ``edges`` lead to has only edges left that may be dropped."""
-        low, high = self._edge_bounds[number : number + 2]
-        solid = self._dst[self._into[low:high]][~self._optional[self._into[low:high]]]
-        return not np.isin(self._dst[edges], solid).all()
+        mine = self._edges_into(number)
+        return not np.isin(self._dst[edges], self._dst[mine[~self._optional[mine]]]).all()
+
+    def _edges_into(self, number: int) -> Numbers:
+        homes = self.link()
+        return homes.into[slice(*homes.bounds[number : number + 2])]
 
     def solve(self, w: Ints, rec: Ints | None = None) -> Ints:
         """Times of all nodes for edge weights ``w``; ``rec`` replaces the times of nodes without incoming edges.
@@ -104,7 +121,7 @@ class Solver:
         The last edges may be left out: they are dropped.
         """
         times = np.empty(len(self._rec), dtype=np.int64)
-        for block, runs, table in self._timed(w, [Change(_NONE, _NONE)], self._rec if rec is None else rec):
+        for block, runs, table in self._timed(w, [Change([])], self._rec if rec is None else rec):
             times[block.nodes] = table[block.row, 0] + runs.run[0, :-1]
         return times
 
@@ -128,11 +145,11 @@ class Solver:
     def _timed(self, w: Ints, changes: Sequence[Change], rec: Ints) -> Iterator[tuple[Block, Runs, Ints]]:
         """Block by block the ways along its chains, and the times of its keys by row and set of weights less these."""
         w = np.append(w, np.full(len(self._src) - len(w), DROPPED))
-        self.may_drop(np.concatenate([np.flatnonzero(drops(w)), *(one.edge[drops(one.w)] for one in changes)]))
+        self.may_drop(np.concatenate([np.flatnonzero(drops(w)), *_dropped(changes)]))
         sets = Sets(w, changes, rec, self.home, len(self._blocks))
         spot = np.empty(len(self._src), dtype=np.int32)
         alive, times = np.zeros(0, dtype=np.int32), np.zeros((0, len(changes)), dtype=np.int64)
-        where = np.empty(len(rec), dtype=np.int32)
+        where, last = np.empty(len(rec), dtype=np.int32), self.link().last
         for number in range(len(self._blocks)):
             block = self._laid_out(number, sets.far)
             where[alive] = np.arange(len(alive))
@@ -142,7 +159,7 @@ class Solver:
             _pass(block, table, weight)
             table -= sets.far * block.lift[:, np.newaxis].astype(np.int64)
             yield block, runs, table
-            kept, needed = self._last[alive] > number, np.flatnonzero(self._last[block.nodes] > number)
+            kept, needed = last[alive] > number, np.flatnonzero(last[block.nodes] > number)
             alive = np.concatenate((alive[kept], block.nodes[needed]))
             times = np.concatenate((times[kept], table[block.row[needed]] + runs.at(needed)))
 
@@ -151,7 +168,7 @@ class Solver:
         if block is None or int(block.lift.max(initial=0)) * far >> 61:
             self._widest = min(self._widest, max(1, (1 << 60) // far))
             low, high = self._bounds[number : number + 2].tolist()
-            edge = self._into[slice(*self._edge_bounds[number : number + 2])]
+            edge = self._edges_into(number)
             src, dst = (self._place[end[edge]].astype(np.int64) - low for end in (self._src, self._dst))
             inner = Inner(edge, src, dst, self._rank[edge], self._optional[edge])
             block = self._blocks[number] = lay_out(self._order, low, high, inner, self._widest)
@@ -168,3 +185,9 @@ def _pass(block: Block, table: Ints, weight: Ints) -> None:
         if end - one > high - low:
             reached = np.maximum.reduceat(reached, block.first[low - base : high - base], axis=0)
         np.maximum.accumulate(reached, axis=0, out=table[low:high])
+
+
+def _dropped(changes: Sequence[Change]) -> list[Numbers]:
+    """The edges that each part of changes drops."""
+    parts = {id(part): part for one in changes for part in one.parts}
+    return [edge[drops(w)] for edge, w in parts.values()]
