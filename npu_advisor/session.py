@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from npu_advisor import __version__
 from npu_advisor.base.ahead import Ahead
+from npu_advisor.base.aside import Aside
 from npu_advisor.base.errors import ConfigError, ProfileError
 from npu_advisor.base.heap import give_back
 from npu_advisor.base.messages import say
@@ -111,15 +112,31 @@ class Session:
 def read(asked: Asked, cache: str | Path | None = None, progress: Progress | None = None) -> Session:
     """Read the profiles and run the rules; options and errors as for :func:`npu_advisor.api.analyze`."""
     plans = rank_rules(asked.rules, asked.params, asked.select, asked.ignore)
-    profiles = load_profiles(asked.paths, ranks=asked.ranks, steps=asked.steps, progress=progress, cache=cache)
+    aside = Aside()
+    profiles = load_profiles(
+        asked.paths, ranks=asked.ranks, steps=asked.steps, progress=progress, cache=cache, aside=aside
+    )
     # The graphs need what is recorded, not what the rules say of it.
     graphs = Ahead(lambda: replay_runs(profiles))
     return Session(
         facts=ProfileFacts(path=_shown(asked.paths), ranks=[summary.rank_info(profile) for profile in profiles]),
         graphs=graphs,
-        results=[(profile, run_rules(plans, profile)) for profile in profiles],
+        results=[(profile, _judged(profile, plans, aside)) for profile in profiles],
         roots=Roots.of(asked.source_root),
     )
+
+
+def _judged(profile: Profile, plans: Sequence[Plan], aside: Aside) -> list[RuleResult]:
+    """The results of the rules; the columns that they made are put ``aside`` with the others."""
+    found = run_rules(plans, profile)
+    _rest(profile, aside)
+    return found
+
+
+def _rest(profile: Profile, aside: Aside) -> None:
+    """Nobody asks ``profile`` for anything for some time."""
+    profile.put_aside(aside)
+    give_back()
 
 
 def _plans(
@@ -159,11 +176,12 @@ def load_profiles(
     steps: Sequence[int] = (),
     progress: Progress | None = None,
     cache: str | Path | None = None,
+    aside: Aside | None = None,
 ) -> ProfileSet:
     """Every rank found under ``path`` (or only ``ranks``, and only their ``steps``), linked and ready, in rank order.
 
-    ``cache`` is as for :func:`analyze`. A rank that cannot be read is left out and named in the diagnostics of the
-    first one that can.
+    ``cache`` is as for :func:`analyze`. Where many ranks are to take little memory, their columns are put ``aside``.
+    A rank that cannot be read is left out and named in the diagnostics of the first one that can.
     """
     sources = locate_all(_each(path))
     counter, read = _Bytes(sources, progress), _reader(cache)
@@ -175,7 +193,11 @@ def load_profiles(
             failures.append(error)
             continue
         if not ranks or profile.rank in ranks:
+            if aside is not None:
+                profile.put_aside(aside)
             profiles.append(finish(profile, steps))
+            if aside is not None:
+                _rest(profile, aside)
     if not profiles:
         raise failures[0] if failures else _no_such_rank(path, ranks)
     if steps and not any(len(profile.table("steps")) for profile in profiles):

@@ -7,13 +7,17 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from places import PROFILES, needs_profiles
 from synthetic import Settings
 
 from npu_advisor import Report, analyze
+from npu_advisor.base.aside import is_aside
 from npu_advisor.base.terms import Severity
 from npu_advisor.derive.world import as_ranges, group_hash
+from npu_advisor.results import Asked
+from npu_advisor.session import read
 
 ReportOf = Callable[[Path], Report]
 Generated = Callable[[Settings], Path]
@@ -88,3 +92,18 @@ def test_runs_of_ranks_are_told_as_ranges() -> None:
 def test_a_group_is_called_by_the_hash_of_its_name() -> None:
     """h0 = 29 h0 + c and h1 = 131 h1 + c, by hand for two characters."""
     assert group_hash("ab") == str((97 * 29 + 98) * 2**32 + 97 * 131 + 98)
+
+
+def test_ranks_that_are_read_and_judged_leave_memory_to_the_next(generated: Generated) -> None:
+    session = read(Asked(paths=(str(generated(SETTINGS)),)))
+    assert len(session.results) == SETTINGS.ranks
+    for profile, _ in session.results:
+        tables = [table for table in profile.stored.values() if len(table)]
+        # From the reader, and made for a rule.
+        assert {"ops", "kernels", "idle", "exposed"} <= {table.spec.name for table in tables}
+        stored = [table[name] for table in tables for name in table.stored]
+        arrays = [column if isinstance(column, np.ndarray) else column.codes for column in stored]
+        # What is kept narrower than it is given out is a copy here.
+        whole = [array for array in arrays if not array.flags.owndata]
+        assert len(whole) > len(tables)
+        assert all(map(is_aside, whole))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 # Containers made, less those freed, before the collector looks for cycles.
 _SELDOM = 500_000
+_ALSO: list[Callable[[], None]] = []
 
 
 def give_back() -> None:
@@ -19,9 +20,17 @@ def give_back() -> None:
     The allocator of glibc keeps freed columns between those that live on: half of what a process holds once a large
     trace is read. Elsewhere this does nothing.
     """
+    for give in _ALSO:
+        give()
     trim = _trim()
     if trim is not None:
         trim(0)
+
+
+def also_give_back(give: Callable[[], None]) -> Callable[[], None]:
+    """Have ``give`` called whenever memory is given back: there is more to give than what was freed."""
+    _ALSO.append(give)
+    return give
 
 
 @contextmanager

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal
 
+from npu_advisor.base.aside import Aside
 from npu_advisor.base.terms import Text
 from npu_advisor.model.schema import SCHEMA
-from npu_advisor.model.table import Table
+from npu_advisor.model.table import Table, put_aside
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,6 +105,10 @@ class Profile:
     def put(self, table: Table) -> None:
         """Set or replace a table."""
         self._tables[table.spec.name] = table
+
+    def put_aside(self, aside: Aside) -> None:
+        """Have the columns of all tables that are there by now in ``aside`` instead of in memory."""
+        put_aside(list(self._tables.values()), aside)
 
     def has(self, name: str) -> bool:
         """Whether ``name`` was recorded (a provider's table counts when it has rows to give)."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from npu_advisor.base.aside import Aside
 from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.whole import narrow, widened
 from npu_advisor.model.schema import SCHEMA, Column, TableSpec
@@ -129,3 +130,16 @@ class Table:
         columns = {name: self[name] for name in names}
         given = {key: each.to_pandas() if isinstance(each, Categorical) else each for key, each in columns.items()}
         return pd.DataFrame(given, index=pd.RangeIndex(self.length), copy=True)
+
+
+def put_aside(tables: Iterable[Table], aside: Aside) -> None:
+    """Have what the columns of ``tables`` store in ``aside`` instead of in memory; it can only be read from there."""
+    columns = [(table._columns, name) for table in tables for name in table._columns]
+    stored = aside.put([_array(own[name]) for own, name in columns])
+    for (own, name), array in zip(columns, stored, strict=True):
+        values = own[name]
+        own[name] = values.with_codes(array) if isinstance(values, Categorical) else array
+
+
+def _array(values: Any) -> Any:
+    return values.codes if isinstance(values, Categorical) else values

@@ -1,0 +1,97 @@
+"""Arrays put aside in a file, mapped into memory: only what is being read takes room, and is read from there again."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+import threading
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from npu_advisor.base.heap import also_give_back
+
+Array = npt.NDArray[Any]
+# Where arrays begin in the file.
+_ALIGNED = 64
+# Where files may be large and outlast memory: /tmp is itself memory on many systems.
+_LARGE = Path("/var/tmp")
+_MAPS: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+_AT_MAPS = threading.Lock()
+
+
+class Aside:
+    """A file without a name: it goes with the last of its arrays, or with the process, however that ends."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+
+    def put(self, arrays: Sequence[Array]) -> list[Array]:
+        """The same arrays from the file, to be read only.
+
+        They are as they were where it cannot be written, where they hold objects, or are there already.
+        """
+        kept, rows = list(arrays), [row for row, array in enumerate(arrays) if _movable(array)]
+        try:
+            moved = self._written([kept[row] for row in rows]) if rows else []
+        except OSError:
+            return kept
+        for row, array in zip(rows, moved, strict=True):
+            kept[row] = array
+        return kept
+
+    def _written(self, arrays: Sequence[Array]) -> list[Array]:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(dir=_folder())  # noqa: SIM115 (its arrays read it)
+        first = _up(self._file.seek(0, os.SEEK_END), mmap.ALLOCATIONGRANULARITY)
+        places, end = [], first
+        for array in arrays:
+            places.append(_up(end, _ALIGNED))
+            end = places[-1] + array.nbytes
+        for place, array in zip(places, arrays, strict=True):
+            self._file.seek(place)
+            self._file.write(np.ascontiguousarray(array).data.cast("B"))
+        self._file.flush()
+        made = mmap.mmap(self._file.fileno(), end - first, access=mmap.ACCESS_READ, offset=first)
+        with _AT_MAPS:
+            _MAPS.add(made)
+        return [
+            np.frombuffer(made, array.dtype, array.size, place - first).reshape(array.shape)
+            for place, array in zip(places, arrays, strict=True)
+        ]
+
+
+def is_aside(array: Array) -> bool:
+    """Whether an array is in such a file."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    return isinstance(owner, memoryview) and isinstance(owner.obj, mmap.mmap)
+
+
+@also_give_back
+def _rest() -> None:
+    """Let all the memory go that reading what is put aside has taken (where the system can)."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        with _AT_MAPS:
+            for one in _MAPS:
+                one.madvise(mmap.MADV_DONTNEED)
+
+
+def _movable(array: Array) -> bool:
+    return bool(array.nbytes) and not array.dtype.hasobject and not is_aside(array)
+
+
+def _up(place: int, step: int) -> int:
+    return -(-place // step) * step
+
+
+def _folder() -> str | None:
+    """None: the folder for temporary files."""
+    named = any(os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    return str(_LARGE) if not named and os.access(_LARGE, os.W_OK | os.X_OK) else None

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from npu_advisor.base.aside import Aside, is_aside
+from npu_advisor.base.heap import give_back
+
+COLUMNS = [
+    np.arange(1000, dtype=np.int64),
+    np.array([True, False, True]),
+    np.zeros(0),
+    np.arange(12, dtype=np.int8).reshape(3, 4)[:, ::2],
+    np.array(["a", None], dtype=object),
+    np.linspace(0.0, 1.0, 7),
+]
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+
+def test_arrays_are_the_same_and_only_to_be_read(tmp_path: Path) -> None:
+    found = Aside().put(COLUMNS)
+    for before, after in zip(COLUMNS, found, strict=True):
+        assert after.dtype == before.dtype
+        assert after.tolist() == before.tolist()
+    assert [is_aside(array) for array in found] == [True, True, False, True, False, True]
+    with pytest.raises(ValueError, match="read-only"):
+        found[0][0] = 1
+    # Nobody has to remove what nobody can see.
+    assert sys.platform == "win32" or not list(tmp_path.iterdir())
+
+
+def test_what_is_there_stays_and_more_joins_it() -> None:
+    aside = Aside()
+    first = aside.put(COLUMNS)
+    part = first[0][10:20].view()
+    again = aside.put([first[0], part, np.full(3, 7)])
+    assert again[0] is first[0]
+    assert again[1] is part
+    assert again[2].tolist() == [7, 7, 7]
+    del aside
+    assert first[0].tolist() == list(range(1000))
+
+
+def test_where_no_file_can_be_written_arrays_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "gone"))
+    found = Aside().put(COLUMNS)
+    assert all(after is before for before, after in zip(COLUMNS, found, strict=True))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux takes pages back when told, and tells")
+def test_what_was_read_goes_and_is_read_again() -> None:
+    (found,) = Aside().put([np.ones(4 << 20, dtype=np.int64)])
+    before = _pages()
+    assert found.sum() == 4 << 20
+    read = _pages() - before
+    give_back()
+    left = _pages() - before
+    # 32 MB are 8192 pages of 4 kB.
+    assert read > 8000
+    assert left < 1000
+    assert found.sum() == 4 << 20
+
+
+def _pages() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1])
