@@ -10,6 +10,8 @@ def main() -> int:
     """Run the command line and return its exit code."""
     # Its search for plug-ins reads something of every package that is installed, in each start.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # numpy's library for matrices, of which there are none here, starts a thread for every core.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         from npu_advisor.cli.app import main as run
 
