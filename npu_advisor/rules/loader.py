@@ -242,7 +242,7 @@ def _problem(model: type[BaseModel], fault: dict[str, Any], origin: Origin, at: 
     """One pydantic fault as a problem with a place."""
     # Members of a union and dict keys show up in pydantic's location; the file has no such places.
     loc: Place = (*at, *(part for part in fault["loc"] if part != "[key]"))
-    while loc and loc not in origin.values and loc not in origin.keys and fault["type"] != "missing":
+    while loc and not origin.knows(loc) and fault["type"] != "missing":
         loc = loc[:-1]
     kind, name = fault["type"], str(loc[-1]) if loc else ""
     if kind == "extra_forbidden":

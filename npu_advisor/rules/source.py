@@ -10,8 +10,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,25 +86,55 @@ class Span(NamedTuple):
         return at
 
 
+class Places(NamedTuple):
+    """Where the keys and values of a document stand."""
+
+    keys: dict[Place, Span]
+    values: dict[Place, Span]
+
+
+class Written(NamedTuple):
+    """The text of a document, and its file as messages name it."""
+
+    file: str
+    text: str
+
+
 @dataclass(frozen=True)
 class Origin:
-    """Where a rule was written: its file, and the place of every key and value."""
+    """Where a rule was written: its file, and the documents that make it, of which later ones change earlier ones.
+
+    Places are looked up when one is asked for: of a rule without faults nobody does.
+    """
 
     path: Path = Path()
-    keys: dict[Place, Span] = field(default_factory=dict)
-    values: dict[Place, Span] = field(default_factory=dict)
+    documents: tuple[Written, ...] = ()
+
+    @cached_property
+    def _places(self) -> Places:
+        places = Places({}, {})
+        for document in self.documents:
+            node = _composed(document.text)
+            if node is not None:
+                _Walker(document, places).value(node, ())
+        return places
+
+    def knows(self, place: Place) -> bool:
+        """Whether something was written at ``place``."""
+        return place in self._places.keys or place in self._places.values
 
     def span(self, place: Place, *, key: bool = False) -> Span:
         """The span of the value (or key) at ``place``, or of the nearest thing around it."""
+        keys, values = self._places
         for depth in range(len(place), -1, -1):
-            for spans in (self.keys, self.values) if key and depth == len(place) else (self.values, self.keys):
+            for spans in (keys, values) if key and depth == len(place) else (values, keys):
                 if place[:depth] in spans:
                     return spans[place[:depth]]
         return Span(str(self.path), "", 0, 0)
 
     def merged(self, over: Origin) -> Origin:
         """This, with the places that ``over`` knows taken from there."""
-        return Origin(over.path, {**self.keys, **over.keys}, {**self.values, **over.values})
+        return Origin(over.path, (*self.documents, *over.documents))
 
 
 @dataclass
@@ -128,24 +158,25 @@ def scalar(text: str) -> Any:
 
 
 class _Walker:
-    """Turns a node tree into data, noting places and faults."""
+    """Turns a node tree into data, noting faults, and ``places`` where they are wanted."""
 
-    def __init__(self, file: str, text: str, path: Path) -> None:
-        self.file, self.text = file, text
-        self.origin, self.problems = Origin(path), list[RuleProblem]()
+    def __init__(self, document: Written, places: Places | None = None) -> None:
+        self._document, self._places = document, places
+        self.problems: list[RuleProblem] = []
         self._seen: set[int] = set()
 
     def span(self, node: yaml.Node) -> Span:
-        return Span(self.file, self.text, node.start_mark.index, node.end_mark.index)
+        return Span(*self._document, node.start_mark.index, node.end_mark.index)
 
     def value(self, node: yaml.Node, place: Place) -> Any:
-        span = self.origin.values[place] = self.span(node)
+        if self._places is not None:
+            self._places.values[place] = self.span(node)
         if id(node) in self._seen:
-            self.problems.append(span.problem("an alias (*name) is not allowed here; write the value out"))
+            self.problems.append(self.span(node).problem("an alias (*name) is not allowed here; write the value out"))
             return None
         self._seen.add(id(node))
         if len(place) > MAX_DEPTH:
-            self.problems.append(span.problem(f"nested more than {MAX_DEPTH} deep"))
+            self.problems.append(self.span(node).problem(f"nested more than {MAX_DEPTH} deep"))
             return None
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, place)
@@ -159,14 +190,14 @@ class _Walker:
         out: dict[str, Any] = {}
         split = self._unbalanced(node, [value for _, value in node.value if isinstance(value, yaml.ScalarNode)])
         for key, child in node.value:
-            span = self.span(key)
             if not isinstance(key, yaml.ScalarNode):
-                self.problems.append(span.problem("a key must be text"))
+                self.problems.append(self.span(key).problem("a key must be text"))
                 continue
             if key.value in out:
-                self.problems.append(span.problem(f"duplicate key '{key.value}'"))
+                self.problems.append(self.span(key).problem(f"duplicate key '{key.value}'"))
                 continue
-            self.origin.keys[(*place, key.value)] = span
+            if self._places is not None:
+                self._places.keys[(*place, key.value)] = self.span(key)
             value = self.value(child, (*place, key.value))
             if split and value is None and ")" in key.value:
                 continue  # the second half of the call that the comma split; already explained
@@ -202,20 +233,20 @@ def read_document(path: Path, file: str) -> Document:
 
 def parse_document(text: str, file: str, path: Path) -> Document:
     """Parse YAML ``text``; faults are collected under the name ``file``."""
-    walker = _Walker(file, text, path)
+    walker = _Walker(Written(file, text))
     try:
         node = _composed(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = min(mark.index, len(text)) if mark else 0
         problem = Span(file, text, at, at + 1).problem(f"not YAML: {error.problem or error.context}")
-        return Document(None, walker.origin, [problem])
+        return Document(None, Origin(path), [problem])
     except yaml.YAMLError as error:
-        return Document(None, walker.origin, [RuleProblem(file, 1, 1, f"not YAML: {str(error).splitlines()[0]}")])
+        return Document(None, Origin(path), [RuleProblem(file, 1, 1, f"not YAML: {str(error).splitlines()[0]}")])
     except RecursionError:
-        return Document(None, walker.origin, [RuleProblem(file, 1, 1, f"nested more than {MAX_DEPTH} deep")])
+        return Document(None, Origin(path), [RuleProblem(file, 1, 1, f"nested more than {MAX_DEPTH} deep")])
     data = None if node is None else walker.value(node, ())
-    return Document(data, walker.origin, walker.problems)
+    return Document(data, Origin(path, (Written(file, text),)), walker.problems)
 
 
 def _composed(text: str) -> yaml.Node | None:
@@ -235,9 +266,5 @@ def _fast_loader() -> Any:
     base = getattr(yaml, "CSafeLoader", None)
     if base is None:
         return None
-    untold = {"resolve": lambda *_: "", "descend_resolver": _nothing, "ascend_resolver": _nothing}
-    return type("_Untold", (base,), untold)
-
-
-def _nothing(*_: object) -> None:
-    pass
+    # Formatting "" takes any arguments, does nothing with them, and is not written in Python.
+    return type("_Untold", (base,), dict.fromkeys(("resolve", "descend_resolver", "ascend_resolver"), "".format))
