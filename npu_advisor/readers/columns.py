@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,10 @@ Codes = npt.NDArray[np.int32]
 
 
 class Pool:
-    """Distinct texts, numbered in the order met; -1 is "no text"."""
+    """Distinct texts, numbered in the order met; -1 is "no text", as are those of ``none``."""
 
-    def __init__(self) -> None:
-        self._numbers = Numbering({None: -1, "": -1})
+    def __init__(self, *none: str) -> None:
+        self._numbers = Numbering(dict.fromkeys((None, "", *none), -1))
 
     def codes(self, values: list[str | None]) -> Codes:
         """The number of each text."""
@@ -50,37 +50,53 @@ def relabel(values: Categorical, labels: Iterable[str]) -> Categorical:
 
 
 class Ids:
-    """Ids of any kind as two int64 each: numbers and their texts by value, others by one that no number has."""
+    """Ids of any kind as two int64 each: numbers and their texts by value, ``others`` by one that no number has."""
 
     def __init__(self) -> None:
-        self._others = Numbering()
+        self._numbers = Numbering()
 
-    def of(self, given: list[Any] | Int) -> Int:
-        """The two numbers of each id, in rows; what ``plain`` made are those."""
-        if isinstance(given, np.ndarray):
-            return given
-        each = [self.plain([key]) for key in given]
-        rows = [found[0] if isinstance(found, np.ndarray) else (_OTHERS + self._others[found[0]], 0) for found in each]
-        return np.array(rows, np.int64).reshape(-1, 2)
+    def of(self, given: list[Any]) -> Int:
+        """The two numbers of each id, in rows."""
+        found = _plain(given)
+        return np.array([self._one(key) for key in given], np.int64).reshape(-1, 2) if found is None else found
 
-    @staticmethod
-    def plain(given: list[Any]) -> list[Any] | Int:
-        """``given`` as two numbers each where that goes by their values: those are sent and kept in little room."""
-        kinds = {*map(type, given)}
-        try:
-            if kinds == {int} and min(given) > -_TEXTS and max(given) < _TEXTS:
-                return np.array([given, [0] * len(given)], np.int64).T
-            if kinds == {str}:
-                values = [*map(int, given)]
-                if [*map(str, values)] == given and min(values) >= 0 and max(values) < 10**36:
-                    low = [_TEXTS + value % _TEXTS for value in values]
-                    return np.array([low, [value // _TEXTS for value in values]], np.int64).T
-        except ValueError:
-            pass
-        return given
+    def _one(self, key: Any) -> Sequence[int] | Int:
+        found = _plain([key])
+        return (_OTHERS + self._numbers[key], 0) if found is None else found[0]
+
+    @property
+    def others(self) -> list[Any]:
+        """Those that are no numbers and no texts of such, by number."""
+        return self._numbers.new
+
+    def renumbered(self, numbers: Int, others: list[Any]) -> Int:
+        """The first ``numbers`` of ids into a list of ``others`` as those that these ids give."""
+        if not others:
+            return numbers
+        result, theirs = numbers.astype(np.int64), numbers >= _OTHERS
+        result[theirs] = _OTHERS + self._numbers.of(others).astype(np.int64)[result[theirs] - _OTHERS]
+        return result
 
 
-_TEXTS, _OTHERS = 2**61, 2**62
+def _plain(given: list[Any]) -> Int | None:
+    """Ids as two numbers each, where that goes by their values."""
+    kinds = {*map(type, given)}
+    if kinds == {int} and min(given) > -_TEXTS and max(given) < _TEXTS:
+        return np.array([given, [0] * len(given)], np.int64).T
+    if kinds != {str}:
+        return None
+    lengths = np.fromiter(map(len, given), np.int64, len(given))
+    digits = _digits([key.zfill(2 * _HALF) for key in given])
+    if digits is None or digits.shape[1] > 2 * _HALF or (digits > 9).any() or not lengths.all():
+        return None
+    if (digits[np.arange(len(given)), -lengths] == 0)[lengths > 1].any():
+        # The zero in front makes another text.
+        return None
+    return np.stack((_number(digits[:, _HALF:]) + _TEXTS, _number(digits[:, :_HALF])), axis=1)
+
+
+# Where texts and others begin, and how many digits of a text go into one number.
+_TEXTS, _OTHERS, _HALF = 2**61, 2**62, 18
 
 
 class Rows:
@@ -94,7 +110,9 @@ class Rows:
         for name, values in columns.items():
             # Times are reckoned with before a table keeps them.
             kept = values if name == "start_ns" else narrow(values)
-            self._columns.setdefault(name, _Growing(kept.dtype)).append(kept)
+            if name not in self._columns:
+                self._columns[name] = _Growing(kept.dtype)
+            self._columns[name].append(kept)
 
     def __len__(self) -> int:
         return max((column.length for column in self._columns.values()), default=0)
@@ -140,20 +158,31 @@ def starts(values: list[Any]) -> Int:
 
 def _uniform(values: list[Any]) -> Int | None:
     """The usual case, every ``ts`` of the form 1736408883704643.212, in one sweep; None for anything else."""
+    digits = _digits(values)
+    if digits is None or not 5 <= digits.shape[1] <= 20 or (digits[:, -4] != np.uint8(254)).any():  # "." less "0"
+        return None
+    whole, thousandths = digits[:, :-4], digits[:, -3:]
+    if (whole > 9).any() or (thousandths > 9).any() or (digits.shape[1] == 20 and (digits[:, 0] == 9).any()):
+        return None
+    return _number(whole) * 1000 + _number(thousandths)
+
+
+def _digits(values: list[Any]) -> npt.NDArray[np.uint8] | None:
+    """The characters of texts of one length (at least, on average), less "0", in rows; None for anything else."""
     try:
         joined = "".join(values).encode("ascii")
     except (TypeError, UnicodeEncodeError):
         return None
     width = len(values[0])
-    if not 5 <= width <= 20 or len(joined) != width * len(values):
+    if not width or len(joined) != width * len(values):
         return None
-    digits = np.frombuffer(joined, np.uint8).reshape(len(values), width) - np.uint8(48)
-    if (digits[:, -4] != np.uint8(254)).any():  # "." less "0"
-        return None
-    digits = np.delete(digits, width - 4, axis=1)
-    if (digits > 9).any() or (width == 20 and (digits[:, 0] == 9).any()):
-        return None
-    return digits.astype(np.int64) @ (10 ** np.arange(width - 2, -1, -1, dtype=np.int64))
+    return np.frombuffer(joined, np.uint8).reshape(len(values), width) - np.uint8(48)
+
+
+def _number(digits: npt.NDArray[np.uint8]) -> Int:
+    """The number that each row says."""
+    number: Int = digits.astype(np.int64) @ (10 ** np.arange(digits.shape[1])[::-1])
+    return number
 
 
 def _start(ts: Any) -> int:
@@ -177,10 +206,10 @@ def floats(values: list[Any]) -> Float:
     try:
         return np.array(values, np.float64)
     except (TypeError, ValueError, OverflowError):
-        return np.array([_number(value) for value in values], np.float64)
+        return np.array([_float(value) for value in values], np.float64)
 
 
-def _number(value: Any) -> float:
+def _float(value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
@@ -190,10 +219,12 @@ def _number(value: Any) -> float:
 def ids(values: list[Any], missing: int = -1) -> Int:
     """Whole numbers as int64; ``missing`` where there is none (4294967295 included) or it does not fit."""
     try:
-        numbers = np.fromiter([missing if value is None else value for value in values], np.int64, len(values))
+        given = values if None not in values else [missing if value is None else value for value in values]
+        numbers = np.fromiter(given, np.int64, len(values))
     except (OverflowError, TypeError, ValueError):
         numbers = np.array([_id(value, missing) for value in values], np.int64)
-    return np.where(numbers == NO_ID, missing, numbers)
+    numbers[numbers == NO_ID] = missing
+    return numbers
 
 
 def _id(value: Any, missing: int) -> int:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from npu_advisor.base.numbering import Numbering
 from npu_advisor.readers.columns import Codes, Pool, floats, ids, starts
 from npu_advisor.readers.numbers import Bool, Float, Int
 from npu_advisor.readers.trace_decode import Args, Event
@@ -18,6 +16,11 @@ if TYPE_CHECKING:
     from npu_advisor.readers.trace_events import Tracks
 
 _NO_ARGS = Args()
+# The interpreter looks a name up faster that stands in its code.
+_READ: dict[str, Callable[[list[Any]], list[Any]]] = {
+    field: eval(f"lambda structs: [each.{field} for each in structs]")
+    for field in (*Args.__struct_fields__, *Event.__struct_fields__)
+}
 
 
 class Batch(Protocol):
@@ -25,8 +28,8 @@ class Batch(Protocol):
 
     def __len__(self) -> int: ...
 
-    def codes(self, field: str, pool: Pool, none: str = "") -> Codes:
-        """Texts as codes into ``pool``, which takes in what it lacks; ``none`` stands for no text."""
+    def codes(self, field: str, pool: Pool) -> Codes:
+        """Texts as codes into ``pool``, which takes in what it lacks."""
 
     def tests(self, field: str, test: Callable[[str], bool]) -> Bool:
         """What ``test`` says of each text; a missing one is empty."""
@@ -43,8 +46,8 @@ class Batch(Protocol):
     def starts(self) -> Int:
         """``ts`` in ns, -1 where unreadable."""
 
-    def numbers(self, field: str, numbering: Numbering) -> Codes:
-        """Values, whole or text, as numbered by ``numbering``."""
+    def values(self, field: str) -> list[Any]:
+        """Values, whole or text."""
 
     def lanes(self, tracks: Tracks) -> Int:
         """The lane of each event."""
@@ -63,37 +66,35 @@ class Decoded:
     def _args(self) -> list[Args]:
         return [event.args or _NO_ARGS for event in self._events]
 
-    def _values(self, field: str) -> list[Any]:
-        return [*map(attrgetter(field), self._events if field in Event.__struct_fields__ else self._args)]
-
-    def codes(self, field: str, pool: Pool, none: str = "") -> Codes:
+    def values(self, field: str) -> list[Any]:
         """As in ``Batch``."""
-        values = self._values(field)
-        return pool.codes([None if value == none else value for value in values] if none else values)
+        return _READ[field](self._events if field in Event.__struct_fields__ else self._args)
+
+    def codes(self, field: str, pool: Pool) -> Codes:
+        """As in ``Batch``."""
+        return pool.codes(self.values(field))
 
     def tests(self, field: str, test: Callable[[str], bool]) -> Bool:
         """As in ``Batch``."""
-        return np.array([test(value or "") for value in self._values(field)], bool)
+        values = self.values(field)
+        told = {value: test(value or "") for value in {*values}}
+        return np.fromiter(map(told.__getitem__, values), bool, len(values))
 
     def given(self, field: str) -> Bool:
         """As in ``Batch``."""
-        return np.array([value is not None for value in self._values(field)], bool)
+        return np.fromiter([value is not None for value in self.values(field)], bool, len(self))
 
     def ids(self, field: str, missing: int = -1) -> Int:
         """As in ``Batch``."""
-        return ids(self._values(field), missing)
+        return ids(self.values(field), missing)
 
     def floats(self, field: str) -> Float:
         """As in ``Batch``."""
-        return floats(self._values(field))
+        return floats(self.values(field))
 
     def starts(self) -> Int:
         """As in ``Batch``."""
-        return starts(self._values("ts"))
-
-    def numbers(self, field: str, numbering: Numbering) -> Codes:
-        """As in ``Batch``."""
-        return numbering.of(self._values(field))
+        return starts(self.values("ts"))
 
     def lanes(self, tracks: Tracks) -> Int:
         """As in ``Batch``."""

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from npu_advisor.base.numbering import Numbering
 from npu_advisor.readers.columns import Ids, Pool, Rows, to_ns
 from npu_advisor.readers.device_names import element_bytes, payload_bytes
 from npu_advisor.readers.numbers import Int
@@ -83,7 +82,8 @@ class Tracks(dict[Any, int]):
 
     def of(self, events: Sequence[InLane]) -> Int:
         """The lane of each event."""
-        return np.fromiter([self[event.pid, event.tid] for event in events], np.int64, len(events))
+        pids, tids = [event.pid for event in events], [event.tid for event in events]
+        return np.fromiter(map(self.__getitem__, zip(pids, tids, strict=True)), np.int64, len(events))
 
     def name(self, event: InLane, label: str | int | None) -> None:
         """Take in a metadata event, which gives its lane or its process the name ``label``."""
@@ -105,11 +105,11 @@ def _identity(part: Any) -> int | str:
 
 
 class Sorted(NamedTuple):
-    """What an :class:`EventSorter` holds: columns by kind, and what their codes, flow ids and lanes stand for."""
+    """What an :class:`EventSorter` holds: columns by kind, and what their codes, ids and lanes stand for."""
 
     rows: dict[str, dict[str, npt.NDArray[Any]]]
     texts: dict[str, list[str]]
-    flow_ids: dict[str, list[Any] | Int]
+    other_ids: list[Any]
     lanes: list[tuple[int | str, int | str]]
     processes: dict[int | str, str]
     threads: dict[tuple[int | str, int | str], str]
@@ -123,7 +123,7 @@ class EventSorter:
     def __init__(self) -> None:
         self.tracks = Tracks()
         self.names, self.stacks, self.shapes, self.types = Pool(), Pool(), Pool(), Pool()
-        self.items, self.levels, self.task_types, self.links = Pool(), Pool(), Pool(), Pool()
+        self.items, self.levels, self.task_types, self.links = Pool("0"), Pool(), Pool(), Pool()
         self.frame_names = Pool()
         kinds = (
             "ops",
@@ -139,11 +139,11 @@ class EventSorter:
             *FLOWS,
         )
         self.rows = {kind: Rows() for kind in kinds}
-        self._flow_ids = {category: Numbering() for category in FLOWS}
         self._ids = Ids()
         self.slices = 0
         self.gpu = 0
-        self._fill: dict[str, Callable[[Rows, Batch], None]] = {
+        self._taken: dict[str, list[dict[str, Any]]] = {kind: [] for kind in kinds}
+        self._columns: dict[str, Callable[[Batch], dict[str, Any]]] = {
             "ops": self._ops,
             "frames": self._frames,
             "queue": self._queue,
@@ -154,7 +154,7 @@ class EventSorter:
             "gcs": self._gcs,
             "iterations": self._iterations,
             "counters": self._counters,
-            **{category: self._flow_filler(category) for category in FLOWS},
+            **{category: self._flow_columns(category) for category in FLOWS},
         }
 
     def sorted(self) -> Sorted:
@@ -162,9 +162,9 @@ class EventSorter:
         tracks = self.tracks
         self._sort_no_more()
         return Sorted(
-            rows={kind: rows.take() for kind, rows in self.rows.items()},
+            rows={kind: _joined(blocks) for kind, blocks in self._taken.items()},
             texts={pool: getattr(self, pool).texts for pool in _POOLS},
-            flow_ids={category: Ids.plain(list(numbers)) for category, numbers in self._flow_ids.items()},
+            other_ids=self._ids.others,
             lanes=list(zip(tracks.pids, tracks.tids, strict=True)),
             processes=tracks.processes,
             threads=tracks.threads,
@@ -181,7 +181,7 @@ class EventSorter:
         lanes = np.array([self.tracks[lane] for lane in part.lanes], np.int64)
         for kind, columns in part.rows.items():
             if kind in FLOWS and columns:
-                columns["id"], columns["id_high"] = self._ids.of(part.flow_ids[kind])[columns["id"]].T
+                columns["id"] = self._ids.renumbered(columns["id"], part.other_ids)
             for name, values in columns.items():
                 pool = POOL_OF.get((kind, name)) or POOL_OF.get(("", name))
                 if name == "track":
@@ -193,7 +193,7 @@ class EventSorter:
 
     def _sort_no_more(self) -> None:
         """Let go of what holds this sorter as it holds it: the cyclic collector would come late, and find a lot."""
-        self._fill.clear()
+        self._columns.clear()
 
     def add(self, events: list[Event]) -> None:
         """Take in one block."""
@@ -241,7 +241,7 @@ class EventSorter:
 
     def take(self, kind: str, events: Batch) -> None:
         """Append events of one kind."""
-        self._fill[kind](self.rows[kind], events)
+        self._taken[kind].append(self._columns[kind](events))
         self.slices += len(events) if kind not in _NO_SLICES else 0
 
     def _timed(self, events: Batch) -> dict[str, Any]:
@@ -254,96 +254,104 @@ class EventSorter:
     def _named(self, events: Batch) -> dict[str, Any]:
         return {"name": events.codes("name", self.names), **self._timed(events)}
 
-    def _ops(self, rows: Rows, events: Batch) -> None:
-        rows.extend(
+    def _ops(self, events: Batch) -> dict[str, Any]:
+        return {
             **self._named(events),
-            sequence=events.ids("sequence"),
-            fwd_thread=events.ids("fwd_thread"),
-            stack=events.codes("stack", self.stacks),
-            shapes=events.codes("dims", self.shapes),
-            dtypes=events.codes("types", self.types),
-        )
+            "sequence": events.ids("sequence"),
+            "fwd_thread": events.ids("fwd_thread"),
+            "stack": events.codes("stack", self.stacks),
+            "shapes": events.codes("dims", self.shapes),
+            "dtypes": events.codes("types", self.types),
+        }
 
-    def _frames(self, rows: Rows, events: Batch) -> None:
-        rows.extend(
-            name=events.codes("name", self.frame_names),
+    def _frames(self, events: Batch) -> dict[str, Any]:
+        return {
+            "name": events.codes("name", self.frame_names),
             **self._timed(events),
-            python_id=events.ids("python_id"),
-            python_parent=events.ids("python_parent", missing=0),
-        )
+            "python_id": events.ids("python_id"),
+            "python_parent": events.ids("python_parent", missing=0),
+        }
 
-    def _queue(self, rows: Rows, events: Batch) -> None:
+    def _queue(self, events: Batch) -> dict[str, Any]:
         named = events.tests("name", lambda name: name.startswith("Enqueue"))
-        rows.extend(
+        return {
             **self._named(events),
-            push=np.where(events.tests("cat", bool), events.tests("cat", "enqueue".__eq__), named),
-            correlation=events.ids("correlation"),
-        )
+            "push": np.where(events.tests("cat", bool), events.tests("cat", "enqueue".__eq__), named),
+            "correlation": events.ids("correlation"),
+        }
 
-    def _apis(self, rows: Rows, events: Batch) -> None:
-        rows.extend(
+    def _apis(self, events: Batch) -> dict[str, Any]:
+        return {
             **self._named(events),
-            level=events.codes("level", self.levels),
-            item=events.codes("item", self.items, none="0"),
-            connection=events.ids("connection", missing=0),
-        )
+            "level": events.codes("level", self.levels),
+            "item": events.codes("item", self.items),
+            "connection": events.ids("connection", missing=0),
+        }
 
-    def _hardware(self, rows: Rows, events: Batch) -> None:
-        rows.extend(
+    def _hardware(self, events: Batch) -> dict[str, Any]:
+        return {
             **self._named(events),
-            task_type=events.codes("task_type", self.task_types),
-            stream=np.where(events.given("stream"), events.ids("stream"), events.ids("old_stream")),
-            task=events.ids("task"),
-            model=events.ids("model"),
-            connection=events.ids("connection"),
-        )
+            "task_type": events.codes("task_type", self.task_types),
+            "stream": np.where(events.given("stream"), events.ids("stream"), events.ids("old_stream")),
+            "task": events.ids("task"),
+            "model": events.ids("model"),
+            "connection": events.ids("connection"),
+        }
 
-    def _comm_tasks(self, rows: Rows, events: Batch) -> None:
+    def _comm_tasks(self, events: Batch) -> dict[str, Any]:
         size = events.floats("size")
-        rows.extend(
+        return {
             **self._named(events),
-            src_rank=events.ids("src_rank"),
-            dst_rank=events.ids("dst_rank"),
-            bytes=np.where(size >= 0, size, np.nan),
-            transport=events.codes("transport", self.links),
-            link=events.codes("link", self.links),
-        )
+            "src_rank": events.ids("src_rank"),
+            "dst_rank": events.ids("dst_rank"),
+            "bytes": np.where(size >= 0, size, np.nan),
+            "transport": events.codes("transport", self.links),
+            "link": events.codes("link", self.links),
+        }
 
-    def _plain(self, rows: Rows, events: Batch) -> None:
+    def _plain(self, events: Batch) -> dict[str, Any]:
         types = Pool()
         codes = events.codes("data_type", types)
-        rows.extend(
+        return {
             **self._named(events),
-            connection=events.ids("connection"),
-            payload=payload_bytes(events.ids("count"), element_bytes([*types.texts, ""])[codes]),
-        )
+            "connection": events.ids("connection"),
+            "payload": payload_bytes(events.ids("count"), element_bytes([*types.texts, ""])[codes]),
+        }
 
-    def _gcs(self, rows: Rows, events: Batch) -> None:
-        rows.extend(**self._timed(events))
+    def _gcs(self, events: Batch) -> dict[str, Any]:
+        return self._timed(events)
 
-    def _iterations(self, rows: Rows, events: Batch) -> None:
-        rows.extend(**self._named(events))
+    def _iterations(self, events: Batch) -> dict[str, Any]:
+        return self._named(events)
 
-    def _counters(self, rows: Rows, events: Batch) -> None:
-        rows.extend(
-            name=events.codes("name", self.names),
-            start_ns=events.starts(),
-            value=to_ns(events.floats("mhz")) / 1000.0,
-        )
+    def _counters(self, events: Batch) -> dict[str, Any]:
+        return {
+            "name": events.codes("name", self.names),
+            "start_ns": events.starts(),
+            "value": to_ns(events.floats("mhz")) / 1000.0,
+        }
 
-    def _flow_filler(self, category: str) -> Callable[[Rows, Batch], None]:
-        numbers = self._flow_ids[category]
+    def _flow_columns(self, category: str) -> Callable[[Batch], dict[str, Any]]:
+        def columns(events: Batch) -> dict[str, Any]:
+            ids, high = self._ids.of(events.values("id")).T
+            return {
+                "category": np.full(len(events), FLOWS.index(category), np.int8),
+                "finish": events.tests("ph", "f".__eq__),
+                "id": ids,
+                "id_high": high,
+                "track": events.lanes(self.tracks),
+                "start_ns": events.starts(),
+            }
 
-        def fill(rows: Rows, events: Batch) -> None:
-            rows.extend(
-                category=np.full(len(events), FLOWS.index(category), np.int8),
-                finish=events.tests("ph", "f".__eq__),
-                id=events.numbers("id", numbers),
-                track=events.lanes(self.tracks),
-                start_ns=events.starts(),
-            )
+        return columns
 
-        return fill
+
+def _joined(blocks: list[dict[str, npt.NDArray[Any]]]) -> dict[str, npt.NDArray[Any]]:
+    """The columns of all blocks, in little room."""
+    rows = Rows()
+    if blocks:
+        rows.extend(**{name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]})
+    return rows.take()
 
 
 def _leave(event: Event) -> None:

@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from npu_advisor.base.numbering import Numbering
 from npu_advisor.readers.columns import Codes, Pool
 from npu_advisor.readers.numbers import NO_ID, Bool, Float, Int
 from npu_advisor.readers.trace_decode import ASCEND, Args, Event
@@ -162,11 +161,10 @@ class Scanned:
             raise NotPlainError
         return values, digits
 
-    def codes(self, field: str, pool: Pool, none: str = "") -> Codes:
+    def codes(self, field: str, pool: Pool) -> Codes:
         """As in ``Batch``."""
         firsts, codes = self._factorized(field)
-        texts = [None if text == none else text for text in self._texts(field, firsts)]
-        return np.append(pool.codes(texts), np.int32(-1))[codes]
+        return np.append(pool.codes([*self._texts(field, firsts)]), np.int32(-1))[codes]
 
     def tests(self, field: str, test: Callable[[str], bool]) -> Bool:
         """As in ``Batch``."""
@@ -200,9 +198,9 @@ class Scanned:
         values[short] *= 10 ** (3 - decimals[short])
         return values
 
-    def numbers(self, field: str, numbering: Numbering) -> Codes:
+    def values(self, field: str) -> list[Any]:
         """As in ``Batch``."""
-        return numbering.of(self._values(field, self.rows))
+        return self._values(field, self.rows)
 
     def lanes(self, tracks: Tracks) -> Int:
         """As in ``Batch``."""

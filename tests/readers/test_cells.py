@@ -45,14 +45,28 @@ def test_texts_that_repeat_take_a_byte_a_cell() -> None:
 
 def test_ids_are_one_only_where_they_are_equal() -> None:
     """The text of a number is not that number; ids of 20 digits are longer than an int64."""
-    given = [5, "5", "05", 2**63, "40259085543460044799", "40259085543460044798", None, "a", -5, "-5", 5]
-    parts = [given, given[::-1], [5], ["5", "40259085543460044799"], [-5, 5]]
+    texts = ["5", "05", "40259085543460044799", "40259085543460044798", "a", "-5", "+5", "", "0", "00", "٣", "3", "1_0"]
+    texts += ["1" * 36, "1" * 37, "0" + "1" * 35]
+    given = [5, 2**63, None, -5, 5, 0, *texts]
+    parts = [given, given[::-1], [5], ["5", "40259085543460044799", "0"], ["00", "0"], ["", "5"], texts, [-5, 5]]
     ids = Ids()
     told: dict[tuple[int, int], set[str]] = {}
     for part in parts:
-        for key, pair in zip(part, ids.of(Ids.plain(part)).tolist(), strict=True):
+        for key, pair in zip(part, ids.of(part).tolist(), strict=True):
             told.setdefault(tuple(pair), set()).add(repr(key))
     assert sorted(map(len, told.values())) == [1] * len({*map(repr, given)})
+
+
+def test_ids_of_several_stretches_are_one_where_they_are_equal() -> None:
+    first, second, joined = Ids(), Ids(), Ids()
+    told = []
+    for ids, given in ((first, ["b", 5, "a"]), (second, ["a", "5", "c", "b"])):
+        numbers = ids.of(given)[:, 0]
+        told += joined.renumbered(numbers, ids.others).tolist()
+    b, five, a, again_a, text_five, c, again_b = told
+    assert (a, b) == (again_a, again_b)
+    assert len({a, b, c, five, text_five}) == 5
+    assert (joined.others, five) == (["b", "a", "c"], 5)
 
 
 def test_rows_widen_as_larger_numbers_come() -> None:

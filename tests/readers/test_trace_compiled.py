@@ -20,7 +20,7 @@ from places import CASES, PROFILES, REPOSITORY
 from npu_advisor import analyze
 from npu_advisor.readers import trace_compiled, trace_parallel, trace_seams, trace_spans
 from npu_advisor.readers.trace_decode import ASCEND, Recovery, decode
-from npu_advisor.readers.trace_events import FLOWS, POOL_OF, EventSorter, Sorted
+from npu_advisor.readers.trace_events import POOL_OF, EventSorter, Sorted
 from npu_advisor.readers.trace_seams import Block, Span
 
 DEMO = REPOSITORY / "fixtures" / "demo"
@@ -37,13 +37,11 @@ def values(found: Sorted) -> dict[str, Any]:
             told: list[Any] = column.tolist()
             if name == "track":
                 told = [found.lanes[number] for number in told]
-            elif kind in FLOWS and name == "id":
-                told = [found.flow_ids[kind][number] for number in told]
             elif pool is not None:
                 told = [found.texts[pool][number] if number >= 0 else None for number in told]
             # The bits of a float: two NaN are one, two zeros are not.
             said[kind, name] = str(column.dtype), [*map(repr, told)]
-    return {**said, "slices": found.slices, "gpu": found.gpu}
+    return {**said, "other_ids": found.other_ids, "slices": found.slices, "gpu": found.gpu}
 
 
 def decoded(data: bytes) -> tuple[EventSorter, int]:
