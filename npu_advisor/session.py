@@ -117,7 +117,7 @@ def read(asked: Asked, cache: str | Path | None = None, progress: Progress | Non
         asked.paths, ranks=asked.ranks, steps=asked.steps, progress=progress, cache=cache, aside=aside
     )
     # The graphs need what is recorded, not what the rules say of it.
-    graphs = Ahead(lambda: replay_runs(profiles))
+    graphs = Ahead(lambda: replay_runs(profiles, aside))
     return Session(
         facts=ProfileFacts(path=_shown(asked.paths), ranks=[summary.rank_info(profile) for profile in profiles]),
         graphs=graphs,

@@ -107,3 +107,6 @@ def test_ranks_that_are_read_and_judged_leave_memory_to_the_next(generated: Gene
         whole = [array for array in arrays if not array.flags.owndata]
         assert len(whole) > len(tables)
         assert all(map(is_aside, whole))
+    (run,) = session.runs
+    assert run.replayer is not None
+    assert all(map(is_aside, (run.replayer.graph.net.w, run.replayer.graph.ranks[5].tasks.start)))

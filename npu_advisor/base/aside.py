@@ -7,22 +7,24 @@ import os
 import tempfile
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from npu_advisor.base.heap import also_give_back
 
+T = TypeVar("T")
 Array = npt.NDArray[Any]
 # Where arrays begin in the file.
 _ALIGNED = 64
 # Where files may be large and outlast memory: /tmp is itself memory on many systems.
 _LARGE = Path("/var/tmp")
 _MAPS: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
-_AT_MAPS = threading.Lock()
+_ONE_AT_A_TIME = threading.Lock()
 
 
 class Aside:
@@ -38,12 +40,26 @@ class Aside:
         """
         kept, rows = list(arrays), [row for row, array in enumerate(arrays) if _movable(array)]
         try:
-            moved = self._written([kept[row] for row in rows]) if rows else []
+            with _ONE_AT_A_TIME:
+                moved = self._written([kept[row] for row in rows]) if rows else []
         except OSError:
             return kept
         for row, array in zip(rows, moved, strict=True):
             kept[row] = array
         return kept
+
+    def put_parts(self, thing: T) -> T:
+        """The same with the arrays in it from the file: those of lists, tuples and dataclasses, however deep."""
+        arrays: list[Array] = []
+
+        def met(array: Array) -> Array:
+            arrays.append(array)
+            return array
+
+        _changed(thing, met)
+        moved = iter(self.put(arrays))
+        made: T = _changed(thing, lambda _: next(moved))
+        return made
 
     def _written(self, arrays: Sequence[Array]) -> list[Array]:
         if self._file is None:
@@ -58,8 +74,7 @@ class Aside:
             self._file.write(np.ascontiguousarray(array).data.cast("B"))
         self._file.flush()
         made = mmap.mmap(self._file.fileno(), end - first, access=mmap.ACCESS_READ, offset=first)
-        with _AT_MAPS:
-            _MAPS.add(made)
+        _MAPS.add(made)
         return [
             np.frombuffer(made, array.dtype, array.size, place - first).reshape(array.shape)
             for place, array in zip(places, arrays, strict=True)
@@ -78,13 +93,24 @@ def is_aside(array: Array) -> bool:
 def _rest() -> None:
     """Let all the memory go that reading what is put aside has taken (where the system can)."""
     if hasattr(mmap, "MADV_DONTNEED"):
-        with _AT_MAPS:
+        with _ONE_AT_A_TIME:
             for one in _MAPS:
                 one.madvise(mmap.MADV_DONTNEED)
 
 
 def _movable(array: Array) -> bool:
     return bool(array.nbytes) and not array.dtype.hasobject and not is_aside(array)
+
+
+def _changed(thing: Any, change: Callable[[Array], Array]) -> Any:
+    if isinstance(thing, np.ndarray):
+        return change(thing)
+    if isinstance(thing, list | tuple):
+        parts = [_changed(part, change) for part in thing]
+        return thing._make(parts) if hasattr(thing, "_make") else type(thing)(parts)
+    if is_dataclass(thing) and not isinstance(thing, type):
+        return replace(thing, **{one.name: _changed(getattr(thing, one.name), change) for one in fields(thing)})
+    return thing
 
 
 def _up(place: int, step: int) -> int:

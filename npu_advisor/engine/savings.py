@@ -10,12 +10,13 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from npu_advisor.base.ahead import Ahead
+from npu_advisor.base.aside import Aside
 from npu_advisor.base.heap import give_back
 from npu_advisor.base.intervals import Floats, Ints
 from npu_advisor.base.messages import say
@@ -118,12 +119,13 @@ class Run:
         return [(ns - self.done_ns) / 1000.0 for ns in together]
 
 
-def replay_runs(profiles: Sequence[Profile]) -> list[Run]:
-    """Build the replay of ``profiles``: the ranks of one run together, others each alone."""
-    return [_built(profiles, positions) for positions in _runs(profiles)]
+def replay_runs(profiles: Sequence[Profile], aside: Aside | None = None) -> list[Run]:
+    """Build the replay of ``profiles``: the ranks of one run together, others each alone. Their graphs are put
+    ``aside``."""
+    return [_built(profiles, positions, aside) for positions in _runs(profiles)]
 
 
-def _built(profiles: Sequence[Profile], positions: list[int]) -> Run:
+def _built(profiles: Sequence[Profile], positions: list[int], aside: Aside | None) -> Run:
     mine = [profiles[number] for number in positions]
     if (reason := _why_not(mine[0])) is not None:
         return Run(positions, failed=reason)
@@ -131,7 +133,7 @@ def _built(profiles: Sequence[Profile], positions: list[int]) -> Run:
 
     def build() -> None:
         try:
-            made.append(Replayer(mine))
+            made.append(Replayer(mine, aside))
         except CycleError:
             made.append(say("saving.cycle"))
 
@@ -169,10 +171,11 @@ def _price_run(
         return step_paths(replayer.graph, replayer.calibrated, waits)
 
     try:
-        edits = [entry for entry in _edits(results, run.positions, key, replayer).values() if entry.variants]
+        cures = _cures(results, run.positions, key, replayer)
+        replayer.forget_fixers()
         give_back()
         paths = Ahead(follow)
-        replayer.expect([edit for entry in edits for variants in entry.variants for edit in variants])
+        replayer.expect([edit for cure in cures for edit in cure.edits])
     finally:
         # That it replays is told of a run with a fix that fails too.
         found.replay += recorded(replayer)
@@ -180,8 +183,8 @@ def _price_run(
         return
     steps = paths.result
     give_back()
-    _price(run, edits, found)
-    del edits
+    _price(run, cures, found)
+    del cures
     give_back()
     claims = [_claims(results[number], found) for number in run.positions]
     found.trusted.append(Trusted(run.positions, replayer, steps, claims))
@@ -269,27 +272,33 @@ def _silences(profile: Profile, fix: RawFix) -> tuple[Ints, Ints]:
     return idle["start_ns"][rows], idle["end_ns"][rows]
 
 
+class _Cure(NamedTuple):
+    """One finding on all ranks that show it, and the edits on all ranks together."""
+
+    raws: list[tuple[Profile, RawFinding]]
+    edits: Variants
+
+    def ends(self) -> list[Edit]:
+        """The ends of the range that are edits of their own."""
+        return [edit for edit in (self.edits.low, self.edits.high) if edit is not self.edits.expected]
+
+
 @dataclass
 class _Entry:
-    """One finding on all ranks that show it; ``edited`` are the positions whose edit is there."""
+    """What becomes a cure: ``edited`` are the positions of the ranks whose edits are in ``variants``."""
 
     raws: list[tuple[Profile, RawFinding]] = field(default_factory=list)
     variants: list[Variants] = field(default_factory=list)
     edited: list[int] = field(default_factory=list)
 
-    @cached_property
-    def edits(self) -> Variants:
-        """The edits on all ranks together."""
+    def cure(self) -> _Cure:
+        """What is to be priced."""
         low, expected, high = (merge(edits) for edits in zip(*self.variants, strict=True))
         own = [
             any(getattr(variants, which) is not variants.expected for variants in self.variants)
             for which in ("low", "high")
         ]
-        return Variants(low if own[0] else expected, expected, high if own[1] else expected)
-
-    def ends(self) -> list[Edit]:
-        """The ends of the range that are edits of their own."""
-        return [edit for edit in (self.edits.low, self.edits.high) if edit is not self.edits.expected]
+        return _Cure(self.raws, Variants(low if own[0] else expected, expected, high if own[1] else expected))
 
     def add(self, position: int, variants: Variants | None) -> bool:
         if variants is not None:
@@ -298,9 +307,7 @@ class _Entry:
         return variants is not None
 
 
-def _edits(
-    results: Results, group: list[int], key: Callable[[RawFinding], str], replayer: Replayer
-) -> dict[tuple[str, int], _Entry]:
+def _cures(results: Results, group: list[int], key: Callable[[RawFinding], str], replayer: Replayer) -> list[_Cure]:
     entries: dict[tuple[str, int], _Entry] = defaultdict(_Entry)
     for position, number in enumerate(group):
         profile, outcomes = results[number]
@@ -315,9 +322,11 @@ def _edits(
             fixer, values = replayer.fixer(position), _values(replayer, position, fix)
             if entry.add(position, fixer.variants(fix.kind, fix.table, fix.rows, values)):
                 entry.raws.append((profile, raw))
+        give_back()
     for entry in entries.values():
         _everywhere(entry, replayer)
-    return entries
+    # What is put together is let go apart.
+    return [entry.cure() for entry in (entries.pop(name) for name in [*entries]) if entry.variants]
 
 
 def _values(replayer: Replayer, position: int, fix: RawFix) -> Floats | None:
@@ -343,23 +352,23 @@ def _everywhere(entry: _Entry, replayer: Replayer) -> None:
             entry.add(position, replayer.fixer(position).elsewhere(home, fix.kind, fix.table, fix.rows, values))
 
 
-def _price(run: Run, entries: list[_Entry], found: Savings) -> None:
+def _price(run: Run, cures: list[_Cure], found: Savings) -> None:
     replayer = run.replayer
     assert replayer is not None
-    lows, expected, highs = ([getattr(entry.edits, which) for entry in entries] for which in Variants._fields)
+    lows, expected, highs = ([getattr(cure.edits, which) for cure in cures] for which in Variants._fields)
     singles = [[edit] for edit in expected]
-    others = [expected[:number] + expected[number + 1 :] for number in range(len(entries))]
-    ranges = [[[edit] for edit in entry.ends()] for entry in entries]
+    others = [expected[:number] + expected[number + 1 :] for number in range(len(cures))]
+    ranges = [[[edit] for edit in cure.ends()] for cure in cures]
     figures = iter(run.each_saves_us([expected, lows, highs, *singles, *others, *itertools.chain(*ranges)]))
     everything, *bounds = itertools.islice(figures, 3)
-    known = list(itertools.islice(figures, 2 * len(entries)))
-    alone, parts = known[: len(entries)], []
+    known = list(itertools.islice(figures, 2 * len(cures)))
+    alone, parts = known[: len(cures)], []
     priced: dict[int, Saving] = {}
-    for entry, us, without, range_ in zip(entries, alone, known[len(entries) :], ranges, strict=True):
+    for cure, us, without, range_ in zip(cures, alone, known[len(cures) :], ranges, strict=True):
         part = everything - without
         ends = [us, *itertools.islice(figures, len(range_))]
         parts.append(part)
-        for profile, raw in entry.raws:
+        for profile, raw in cure.raws:
             rounds = per_step(profile)
             step_us = float(profile.table("steps")["dur_us"].mean()) - run.done_ns / 1000.0
             if run.anchored > RANGE_ANCHORED:
@@ -375,11 +384,11 @@ def _price(run: Run, entries: list[_Entry], found: Savings) -> None:
                 freed_bytes=raw.fix.freed_bytes if raw.fix else None,
                 assumes=joined(assumes(run, replayer), per_iteration(profile)),
             )
-    after = _after(run, entries, alone, parts)
+    after = _after(run, cures, alone, parts)
     # All or nothing: beside bounds, a joint figure would count the same time twice.
     found.by_finding |= priced
     found.after |= after
-    if entries:
+    if cures:
         rounds = per_step(replayer.profiles[0])
         joint = everything / rounds, min(everything, *bounds) / rounds, max(everything, *bounds) / rounds
         found.joint = joint if found.joint is None else max(found.joint, joint)
@@ -397,7 +406,7 @@ def per_iteration(profile: Profile) -> Text | None:
 
 
 def _after(
-    run: Run, entries: list[_Entry], alone: list[float], parts: list[float]
+    run: Run, cures: list[_Cure], alone: list[float], parts: list[float]
 ) -> dict[int, list[tuple[list[int], float]]]:
     """For findings that save nothing now: each one other finding after whose cure they would, the most telling first.
 
@@ -407,10 +416,10 @@ def _after(
     assert run.replayer is not None
     step_us = float(np.mean([step.recorded for step in run.replayer.recorded])) / 1000.0
     rounds = per_step(run.replayer.profiles[0])
-    order = sorted(range(len(entries)), key=lambda number: -alone[number])
+    order = sorted(range(len(cures)), key=lambda number: -alone[number])
     hidden = [number for number in order if alone[number] < REAL_SHARE * step_us][:MOST_HIDDEN]
     before = {number: [other for other in order if other != number][:MOST_BEFORE] for number in hidden}
-    pairs = [[entries[one].edits.expected for one in (number, other)] for number in hidden for other in before[number]]
+    pairs = [[cures[one].edits.expected for one in (number, other)] for number in hidden for other in before[number]]
     both = iter(run.each_saves_us(pairs))
     found: dict[int, list[tuple[list[int], float]]] = {}
     for number in hidden:
@@ -420,8 +429,8 @@ def _after(
         worth = sorted((pair for pair in gains if pair[1] >= least), key=lambda pair: -pair[1])[:SHOWN]
         if not worth and len(others) > 1 and parts[number] >= least:
             worth = [(others, parts[number])]
-        for _, raw in entries[number].raws if worth else ():
-            found[id(raw)] = [([id(entries[other].raws[0][1]) for other in first], us / rounds) for first, us in worth]
+        for _, raw in cures[number].raws if worth else ():
+            found[id(raw)] = [([id(cures[other].raws[0][1]) for other in first], us / rounds) for first, us in worth]
     return found
 
 

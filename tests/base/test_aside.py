@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -47,6 +49,29 @@ def test_what_is_there_stays_and_more_joins_it() -> None:
     assert again[2].tolist() == [7, 7, 7]
     del aside
     assert first[0].tolist() == list(range(1000))
+
+
+class _Pair(NamedTuple):
+    one: np.ndarray[Any, Any]
+    rest: list[Any]
+
+
+@dataclass
+class _Thing:
+    array: np.ndarray[Any, Any]
+    pair: _Pair
+    name: str
+
+
+def test_the_arrays_in_a_thing_are_put_aside_wherever_they_are() -> None:
+    before = _Thing(COLUMNS[0], _Pair(COLUMNS[1], [(COLUMNS[3], None), 5]), "name")
+    after = Aside().put_parts(before)
+    inner = after.pair.rest[0][0]
+    assert [is_aside(array) for array in (after.array, after.pair.one, inner)] == [True] * 3
+    assert after.array.tolist() == COLUMNS[0].tolist()
+    assert after.pair.one.tolist() == COLUMNS[1].tolist()
+    assert inner.tolist() == COLUMNS[3].tolist()
+    assert (after.name, after.pair.rest[0][1], after.pair.rest[1]) == ("name", None, 5)
 
 
 def test_where_no_file_can_be_written_arrays_stay_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

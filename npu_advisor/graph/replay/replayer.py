@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.ahead import Ahead
+from npu_advisor.base.aside import Aside
 from npu_advisor.base.heap import give_back
 from npu_advisor.base.intervals import Ints, covered, subtract, union
 from npu_advisor.graph.replay.arrays import CHAIN_RANK, DEPTH, DROPPED
@@ -47,16 +48,21 @@ class _Strict(NamedTuple):
 
 
 class Replayer:
-    """The calibrated graph of ``profiles`` (linked; one rank, or all ranks of a run that are there)."""
+    """The calibrated graph of ``profiles`` (linked; one rank, or all ranks of a run that are there), put ``aside``."""
 
-    def __init__(self, profiles: Profile | Sequence[Profile]) -> None:
+    def __init__(self, profiles: Profile | Sequence[Profile], aside: Aside | None = None) -> None:
         self.profiles = [profiles] if isinstance(profiles, Profile) else list(profiles)
         self.graph: Graph = build(self.profiles)
+        if aside is not None:
+            self.graph = aside.put_parts(self.graph)
+            give_back()
         self._fixers: dict[int, Fixer] = {}
         self._limits = [limit for rank in self.graph.ranks for limit in rank.limits]
         net = self.graph.net
         solver = Ahead(lambda: Solver(net.rec, net.src, net.dst, CHAIN_RANK[net.kind]))
         self.calibrated = calibrate(self.graph)
+        if aside is not None:
+            self.calibrated = aside.put_parts(self.calibrated)
         self._held = anchors(self.graph, self.calibrated)
         self.solver = solver.result
         # Calibrated, the graph gives back its recording.
@@ -119,6 +125,10 @@ class Replayer:
         if number not in self._fixers:
             self._fixers[number] = Fixer(Editor(self.graph, number, self.calibrated))
         return self._fixers[number]
+
+    def forget_fixers(self) -> None:
+        """Have those that were asked for made anew when they are asked for again."""
+        self._fixers.clear()
 
     def expect(self, edits: Sequence[Edit]) -> None:
         """Get ready for these edits: what is worked out from now on holds the edges that they add. A first replay
