@@ -80,10 +80,11 @@ class Categorical:
         """Where the column holds ``text``; nowhere that it is missing."""
         if not isinstance(text, str):
             return NotImplemented
-        return np.asarray(self.codes == self._code(text)) if self._code(text) >= 0 else np.zeros(len(self), bool)
+        (found,) = np.nonzero(self.categories == text)
+        return np.asarray(self.codes == found[0]) if len(found) else np.zeros(len(self), bool)
 
     def __ne__(self, text: object) -> Bools:  # type: ignore[override]
-        return ~(self == text)
+        return ~(self == text) if isinstance(text, str) else NotImplemented
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Objects:
         """An object array of str, None where missing."""
@@ -101,17 +102,13 @@ class Categorical:
         if used.all():
             return self
         places = np.append(np.where(used, np.cumsum(used) - 1, -1), -1)
-        return Categorical._trusted(places[self.codes], self.categories[used])
+        return Categorical._trusted(places, self.categories[used])[self.codes]
 
     def to_pandas(self) -> pd.Categorical:
         """The same as pandas has it."""
         import pandas as pd
 
         return pd.Categorical.from_codes(self.codes, categories=pd.Index(self.categories, dtype=object))
-
-    def _code(self, text: str) -> int:
-        found = np.flatnonzero(self.categories == text)
-        return int(found[0]) if len(found) else -1
 
 
 def _objects(values: Iterable[Any]) -> Objects:
