@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npu_advisor.base.ahead import Ahead
 from npu_advisor.base.aside import Aside
 from npu_advisor.base.heap import give_back
 from npu_advisor.base.intervals import Floats, Ints
@@ -166,28 +165,23 @@ def replayed(results: Results, key: Callable[[RawFinding], str], runs: Sequence[
 def _price_run(
     results: Results, run: Run, replayer: Replayer, key: Callable[[RawFinding], str], found: Savings
 ) -> None:
-    def follow() -> list[list[StepPath]]:
-        waits = [waits_for_others(profile) for profile in replayer.profiles]
-        return step_paths(replayer.graph, replayer.calibrated, waits)
-
     try:
         cures = _cures(results, run.positions, key, replayer)
         replayer.forget_fixers()
         give_back()
-        paths = Ahead(follow)
         replayer.expect([edit for cure in cures for edit in cure.edits])
     finally:
         # That it replays is told of a run with a fix that fails too.
         found.replay += recorded(replayer)
     if run.reason is not None:
         return
-    steps = paths.result
     give_back()
     _price(run, cures, found)
     del cures
     give_back()
+    paths = step_paths(replayer.graph, replayer.calibrated, [waits_for_others(one) for one in replayer.profiles])
     claims = [_claims(results[number], found) for number in run.positions]
-    found.trusted.append(Trusted(run.positions, replayer, steps, claims))
+    found.trusted.append(Trusted(run.positions, replayer, paths, claims))
 
 
 def _runs(profiles: Sequence[Profile]) -> list[list[int]]:

@@ -6,6 +6,7 @@ origin that all ranks share, so that weights and times fit the same arithmetic.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,8 +99,30 @@ class Into:
         return 0 <= spot < len(self._edge) and int(self._edge[spot]) == -1
 
 
-# Of the columns of edges: source, target, weight, kind, lane.
+# Of the columns of nodes: recorded time, rank; of edges: source, target, weight, kind, lane.
+_NODE = (np.int64, np.int16)
 _EDGE = (np.int32, np.int32, np.int64, np.int8, np.int16)
+
+
+class _Columns:
+    """Columns that grow piece by piece, and are put together when they are asked for."""
+
+    def __init__(self, types: Sequence[type[np.signedinteger[Any]]]) -> None:
+        self._types = types
+        self._parts: list[tuple[Numbers, ...]] = []
+        self._whole = tuple(np.zeros(0, dtype) for dtype in types)
+
+    def add(self, first: Numbers, *others: Numbers | int) -> None:
+        """Rows, of which columns may hold one value."""
+        given = zip((first, *others), self._types, strict=True)
+        self._parts.append(tuple(np.broadcast_to(np.asarray(one, dtype), np.shape(first)) for one, dtype in given))
+
+    def whole(self) -> tuple[Any, ...]:
+        """All rows so far, column by column."""
+        if self._parts:
+            self._whole = tuple(np.concatenate(column) for column in zip(self._whole, *self._parts, strict=True))
+            self._parts = []
+        return self._whole
 
 
 class Builder:
@@ -108,24 +131,20 @@ class Builder:
     def __init__(self, origin: int) -> None:
         self.origin = origin
         self.size, self.edges = 0, 0
-        self._rec: list[Ints] = []
-        self._rank: list[Numbers] = []
-        self._edges: list[tuple[Numbers, ...]] = []
+        self._nodes, self._edges = _Columns(_NODE), _Columns(_EDGE)
 
     def nodes(self, at: Ints, rank: int) -> Ints:
         """Numbers of new nodes with recorded times ``at`` (since the origin)."""
         first = self.size
         self.size += len(at)
-        self._rec.append(np.asarray(at, dtype=np.int64))
-        self._rank.append(np.full(len(at), rank, dtype=np.int16))
+        self._nodes.add(at, rank)
         return np.arange(first, self.size, dtype=np.int64)
 
     def link(self, src: Numbers, dst: Numbers, w: Ints | int, kind: int, lane: Ints | int = -1) -> Ints:
         """Numbers of new edges; those with a ``lane`` span the recorded time between their ends."""
-        given = zip((src, dst, w, kind, lane), _EDGE, strict=True)
-        self._edges.append(tuple(np.broadcast_to(np.asarray(one, dtype), np.shape(src)) for one, dtype in given))
         first = self.edges
         self.edges += len(src)
+        self._edges.add(src, dst, w, kind, lane)
         return np.arange(first, self.edges, dtype=np.int64)
 
     def span(self, edges: Numbers) -> Ints:
@@ -134,23 +153,19 @@ class Builder:
 
     def recorded(self, nodes: Numbers) -> Ints:
         """Recorded times of nodes."""
-        rec: Ints = np.concatenate([np.zeros(0, dtype=np.int64), *self._rec])[nodes]
+        rec: Ints = self._nodes.whole()[0][nodes]
         return rec
 
     def source(self, edges: Numbers) -> Numbers:
         """The nodes that edges come from."""
-        return self._column(0)[edges]
+        nodes: Numbers = self._edges.whole()[0][edges]
+        return nodes
 
     def target(self, edges: Numbers) -> Numbers:
         """The nodes that edges lead to."""
-        return self._column(1)[edges]
-
-    def _column(self, number: int) -> Numbers:
-        return np.concatenate([np.zeros(0, _EDGE[number]), *(part[number] for part in self._edges)])
+        nodes: Numbers = self._edges.whole()[1][edges]
+        return nodes
 
     def net(self) -> Net:
         """Everything so far."""
-        rec = np.concatenate([np.zeros(0, np.int64), *self._rec])
-        rank = np.concatenate([np.zeros(0, np.int16), *self._rank])
-        src, dst, w, kind, lane = (self._column(number) for number in range(len(_EDGE)))
-        return Net(rec, rank, src, dst, w.astype(np.int64, copy=False), kind, lane)
+        return Net(*self._nodes.whole(), *self._edges.whole())

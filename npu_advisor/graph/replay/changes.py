@@ -193,7 +193,8 @@ def fades(w: Ints) -> Mask:
 
 def _bound(w: Ints) -> Ints:
     """The sum of all weights but those that bind nothing, without their signs, and how many of these never bind."""
+    lowest = w.min(initial=0)
+    if lowest > LONG_AGO:
+        return np.array([w.sum() if lowest == 0 else np.abs(w).sum(), 0])
     odd = w <= LONG_AGO
-    if not odd.any():
-        return np.array([np.abs(w).sum(), 0])
     return np.array([np.abs(w[~odd]).sum(), fades(w[odd]).sum()])

@@ -105,11 +105,16 @@ def _carried(at: Context, updates: list[tuple[_Update, Ints, float]]) -> Edit:
     """Of each update only some units (positions) stay, with one kernel of so many ns each."""
     lead, ns, others, gone = ([np.zeros(0, dtype=np.int64)] for _ in range(4))
     for update, kept, each in updates:
-        first = update.tasks[np.unique(update.owner, return_index=True)[1][kept]]
-        lead.append(first)
-        ns.append(np.full(len(first), int(each), dtype=np.int64))
-        others.append(np.setdiff1d(update.tasks[np.isin(update.owner, kept)], first))
-        gone.append(np.delete(update.units, kept))
+        stays = np.zeros(len(update.units), dtype=bool)
+        stays[kept] = True
+        first = np.empty(len(update.units), dtype=np.int64)
+        first[update.owner[::-1]] = np.arange(len(update.owner))[::-1]
+        lead.append(update.tasks[first[kept]])
+        ns.append(np.full(len(kept), int(each), dtype=np.int64))
+        follow = stays[update.owner]
+        follow[first[kept]] = False
+        others.append(update.tasks[follow])
+        gone.append(update.units[~stays])
     return merge(
         [
             at.edit.replace(np.concatenate(lead), np.concatenate(ns)),

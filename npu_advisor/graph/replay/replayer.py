@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from npu_advisor.base.ahead import Ahead
 from npu_advisor.base.aside import Aside
 from npu_advisor.base.heap import give_back
 from npu_advisor.base.intervals import Ints, covered, subtract, union
@@ -59,12 +58,11 @@ class Replayer:
         self._fixers: dict[int, Fixer] = {}
         self._limits = [limit for rank in self.graph.ranks for limit in rank.limits]
         net = self.graph.net
-        solver = Ahead(lambda: Solver(net.rec, net.src, net.dst, CHAIN_RANK[net.kind]))
+        self.solver = Solver(net.rec, net.src, net.dst, CHAIN_RANK[net.kind])
         self.calibrated = calibrate(self.graph)
         if aside is not None:
             self.calibrated = aside.put_parts(self.calibrated)
         self._held = anchors(self.graph, self.calibrated)
-        self.solver = solver.result
         # Calibrated, the graph gives back its recording.
         self.end = int(self.calibrated.rec.max(initial=0))
         self.reweighing = Reweighing(net, self.calibrated.w)

@@ -95,21 +95,18 @@ class Solver:
     def may_drop(self, edges: Ints) -> None:
         """Say in advance which edges some set of weights drops."""
         new = edges[~self._optional[edges]]
+        if not len(new):
+            return
         self._optional[new] = True
-        touched = self.home[new]
-        # Other edges may go without a trace: those that are part of no chain, into a node that has more than them.
-        for number in np.unique(touched).tolist():
-            block = self._blocks[number]
-            if block is None:
-                continue
-            mine = new[touched == number]
-            if np.isin(mine, block.along).any() or self._loosens(number, mine):
-                self._blocks[number] = None
-
-    def _loosens(self, number: int, edges: Ints) -> bool:
-        """Whether some node that ``edges`` lead to has only edges left that may be dropped."""
-        mine = self._edges_into(number)
-        return not np.isin(self._dst[edges], self._dst[mine[~self._optional[mine]]]).all()
+        # Edges may go without a trace where they are part of no chain, and lead into a node that has more than them.
+        needed = np.zeros(len(self._optional), dtype=bool)
+        for block in self._blocks:
+            if block is not None:
+                needed[block.along[block.along >= 0]] = True
+        solid = np.zeros(len(self._rec), dtype=bool)
+        solid[self._dst[~self._optional]] = True
+        for number in np.unique(self.home[new[needed[new] | ~solid[self._dst[new]]]]).tolist():
+            self._blocks[number] = None
 
     def _edges_into(self, number: int) -> Numbers:
         homes = self.link()

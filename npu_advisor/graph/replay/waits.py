@@ -168,15 +168,21 @@ def _first_of_optimizer(profile: Profile, tasks: Tasks, kernels: Ints) -> Ints:
     """The first compute task in issue order below each ``Optimizer.step#`` op."""
     ops = profile.table("ops")
     rows = np.flatnonzero(starting(ops, OPTIMIZER_STEP))
+    start, end, track = (ops[name] for name in ("start_ns", "end_ns", "track"))
     linked = kernels[tasks.op[kernels] >= 0]
-    at = ops["start_ns"][tasks.op[linked]]
-    track = ops["track"][tasks.op[linked]]
+    own = track[tasks.op[linked]]
     first = []
-    for row in rows.tolist():
-        inside = (track == ops["track"][row]) & (at >= ops["start_ns"][row]) & (at < ops["end_ns"][row])
-        if inside.any():
-            first.append(int(linked[np.argmax(inside)]))
-    return np.array(first, dtype=np.int64)
+    for thread in np.unique(track[rows]).tolist():
+        mine = linked[own == thread]
+        at = start[tasks.op[mine]]
+        by_time = np.argsort(at, kind="stable")
+        steps = rows[track[rows] == thread]
+        low, high = (np.searchsorted(at[by_time], border[steps]).tolist() for border in (start, end))
+        # Of those inside a step the one that was issued first.
+        for step, one, other in zip(steps.tolist(), low, high, strict=True):
+            if one < other:
+                first.append((step, int(mine[by_time[one:other].min()])))
+    return np.array([task for _, task in sorted(first)], dtype=np.int64)
 
 
 def inferred_waits(builder: Builder, tasks: Tasks, found: DeviceLanes, told: Ints) -> None:
