@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+# Distinct values that are found one after the other.
+_FEW = 8
+
 
 class Numbering(dict[Any, int]):
     """Numbers for distinct keys, in the order met. (``__missing__`` keeps the look-up of known keys in C.)"""
@@ -34,8 +37,10 @@ def factorize(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDAr
     if len(values) and values.dtype.kind == "i":
         low, high = int(values.min()), int(values.max())
         if high - low <= 4 * len(values):
-            numbers, found = _close(values - low if low else values, high - low + 1)
+            numbers, found = _close(values.astype(np.int64) - low if low else values, high - low + 1)
             return numbers, found + low
+        if (few := _few(values)) is not None:
+            return few
     distinct, first, numbers = np.unique(values, return_index=True, return_inverse=True)
     order = np.argsort(first)
     return _places(order, len(order))[numbers], distinct[order]
@@ -49,6 +54,20 @@ def _close(values: npt.NDArray[Any], size: int) -> tuple[npt.NDArray[np.int64], 
     found = np.flatnonzero(first >= 0)
     found = found[np.argsort(first[found])]
     return _places(found, size)[values], found
+
+
+def _few(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]] | None:
+    """The same where there are only some distinct values; None where there are more."""
+    rest = values
+    found: list[Any] = []
+    while len(rest):
+        if len(found) == _FEW:
+            return None
+        found.append(rest[0])
+        rest = rest[rest != rest[0]]
+    distinct = np.array(found, values.dtype)
+    order = np.argsort(distinct)
+    return order[np.searchsorted(distinct[order], values)], distinct
 
 
 def _places(order: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:

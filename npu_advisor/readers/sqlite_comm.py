@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from npu_advisor.base.numbering import factorize
+from npu_advisor.base.whole import widened
 from npu_advisor.readers.columns import relabel
 from npu_advisor.readers.device_names import HCCL_TYPES, comm_type, element_bytes, payload_bytes
 from npu_advisor.readers.numbers import Int
@@ -60,7 +61,7 @@ def read_collectives(db: Database, lanes: Lanes, task_ids: Int, device: int) -> 
     raw = by_start({"start_ns": start, "dur_ns": duration, **raw})
     name, connection = db.strings.category(raw["opName"]), known(raw["connectionId"])
     none = np.full(len(start), -1, np.int64)
-    groups, _ = pd.factorize(raw["groupName"])
+    groups, _ = factorize(raw["groupName"])
     types = {**HCCL_TYPES, **db.enum("ENUM_HCCL_DATA_TYPE")}
     table = {
         "name": name,
@@ -69,9 +70,9 @@ def read_collectives(db: Database, lanes: Lanes, task_ids: Int, device: int) -> 
         "dur_ns": raw["dur_ns"],
         "connection": connection,
         "payload_bytes": payload_bytes(
-            raw["count"], element_bytes(types.get(int(number), "") for number in raw["dataType"])
+            widened(raw["count"]), element_bytes(types.get(int(number), "") for number in raw["dataType"])
         ),
-        **lanes.of("HCCL", none, groups.astype(np.int64), "Group {} Communication"),
+        **lanes.of("HCCL", none, groups, "Group {} Communication"),
     }
     return Collectives(table, raw["opId"], connection, db.strings.of(raw["groupName"]), int(bad.sum()))
 
@@ -104,6 +105,6 @@ def read_comm_tasks(db: Database, lanes: Lanes, tasks: Columns, collectives: Col
 
 def _enum(numbers: Int, usual: Mapping[int, str], told: Mapping[int, str]) -> Any:
     names = {**usual, **told}
-    codes, uniques = pd.factorize(numbers)
+    codes, uniques = factorize(numbers)
     labels = [names.get(int(number), "").replace("N/A", "") for number in uniques]
     return np.array(labels, dtype=object)[codes]

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import pandas as pd
 
+from npu_advisor.base.numbering import factorize
 from npu_advisor.readers.columns import relabel
 from npu_advisor.readers.device_names import computes, task_kind
 from npu_advisor.readers.join import take
@@ -98,12 +98,14 @@ def _envelopes(tasks: Columns, kernels: Columns, others: Bool, collectives: Int)
     rows = np.flatnonzero(others & compute)
     if not len(rows):
         return result
-    names = ("stream", "task", "connection")
-    inner = pd.DataFrame({name: kernels[name] for name in names}).drop_duplicates().assign(around=True)
-    outer = pd.DataFrame({name: tasks[name][rows] for name in names}).merge(inner, how="left", on=list(names))
+    keys = np.zeros(len(kernels["id"]) + len(rows), np.int64)
+    for name in ("stream", "task", "connection"):
+        numbers, distinct = factorize(np.concatenate([kernels[name], tasks[name][rows]]))
+        keys, _ = factorize(keys * len(distinct) + numbers)
+    inner, outer = np.split(keys, [len(kernels["id"])])
     connection = tasks["connection"][rows]
     of_collective = (connection >= 0) & np.isin(connection, collectives)
-    result[rows] = outer["around"].notna().to_numpy() | of_collective
+    result[rows] = np.isin(outer, inner) | of_collective
     return result
 
 

@@ -83,7 +83,10 @@ class Database:
         return next((known[name] for name in column.lower().split("|") if name in known), None)
 
     def ints(self, table: str, *columns: str) -> dict[str, Int]:
-        """Whole numbers by column (under its first spelling); -1 where there is none, or no such column or table."""
+        """Whole numbers by column (under its first spelling); -1 where there is none, or no such column or table.
+
+        In as few bytes as hold them: not to be reckoned with before they are ``widened``.
+        """
         return self._cells(table, columns, None, (_whole, "-1", np.int64))
 
     def floats(self, table: str, *columns: str, only: Only | None = None) -> dict[str, Float]:
@@ -127,7 +130,7 @@ class Database:
             if only:
                 rows = np.isin(cells.pop(), only[1])
                 cells = [values[rows] for values in cells]
-            unknown: Any = np.full(len(cells[0]), -1 if kind is np.int64 else np.nan, kind)
+            unknown: Any = np.full(len(cells[0]), np.nan) if kind is np.float64 else np.full(len(cells[0]), -1, np.int8)
             given = iter(cells)
             yield [next(given) if column else unknown for column in columns]
         self._tell(name, seen, ended=True)
@@ -225,10 +228,13 @@ class Strings:
 
     def of(self, numbers: Int) -> list[str]:
         """The text of each number; "" for one that is not known."""
+        return list(self._texts[self._places(numbers)])
+
+    def _places(self, numbers: Int) -> Int:
         if not len(self._numbers):
-            return [""] * len(numbers)
+            return np.full(len(numbers), -1, np.int64)
         place = np.minimum(np.searchsorted(self._numbers, numbers), len(self._numbers) - 1)
-        return list(self._texts[np.where(self._numbers[place] == numbers, place, -1)])
+        return np.where(self._numbers[place] == numbers, place, -1)
 
     def named(self, wanted: Collection[str]) -> dict[int, str]:
         """The numbers of these texts."""
@@ -237,17 +243,18 @@ class Strings:
 
     def category(self, numbers: Int) -> Categorical:
         """A column of texts; ``N/A``, blanks and unknown numbers are missing."""
-        codes, uniques = factorize(numbers)
-        return Categorical.merged(codes, ["" if text.strip() in ("", "N/A") else text for text in self.of(uniques)])
+        codes, places = factorize(self._places(numbers))
+        texts = self._texts[places].tolist()
+        return Categorical.merged(codes, ["" if text.strip() in ("", "N/A") else text for text in texts])
 
 
 def _joined(names: Collection[str], kind: type, parts: Iterator[list[Any]]) -> dict[str, Any]:
     """The columns by name, whole; what they are made of is let go column by column."""
-    cells: dict[str, list[Any]] = {name: [np.zeros(0, kind)] for name in names}
+    cells: dict[str, list[Any]] = {name: [] for name in names}
     for part in parts:
         for name, values in zip(names, part, strict=True):
             cells[name].append(values)
-    return {name: np.concatenate(cells.pop(name)) for name in names}
+    return {name: np.concatenate(cells.pop(name) or [np.zeros(0, kind)]) for name in names}
 
 
 def known(numbers: Int) -> Int:

@@ -12,15 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from npu_advisor.base.categorical import Categorical
-from npu_advisor.base.numbering import Numbering
+from npu_advisor.base.numbering import factorize
 from npu_advisor.readers.join import take
 from npu_advisor.readers.notes import Notes
 from npu_advisor.readers.numbers import Bool, Int
 from npu_advisor.readers.sqlite_file import Database, known
-from npu_advisor.readers.sqlite_rows import Lanes, by_start, keep, rows_of, span
+from npu_advisor.readers.sqlite_rows import Lanes, alike, by_start, keep, rows_of, span, start_order
 from npu_advisor.readers.trace_tables import Columns, in_notebook
 
 _KINDS = {"op": 50001, "queue": 50002, "trace": 50003, "mstx": 50004}
@@ -57,54 +56,67 @@ def read_host(db: Database, lanes: Lanes, notes: Notes) -> Host:
     return host
 
 
-def _timed(raw: dict[str, Int], kind: str, host: Host) -> Columns:
+def _span(raw: dict[str, Int], kind: str, host: Host) -> tuple[Int, Int]:
     start, duration, bad = span(raw.pop("startNs"), raw.pop("endNs"))
     if bad.any():
         host.bad[kind] = int(bad.sum())
+    return start, duration
+
+
+def _timed(raw: dict[str, Int], kind: str, host: Host) -> Columns:
+    start, duration = _span(raw, kind, host)
     return by_start({"start_ns": start, "dur_ns": duration, **raw})
 
 
 def _torch(db: Database, lanes: Lanes, host: Host, notes: Notes) -> None:
     names = ("startNs", "endNs", "globalTid", "connectionId", "name", "sequenceNumber", "fwdThreadId")
+    # Before the rows of ops take room.
+    stacks = _Stacks(db)
     raw = db.ints("PYTORCH_API", *names, "inputDtypes", "inputShapes", "callchainId", "type")
     if not len(raw["startNs"]):
         return
-    rows = _timed(raw, "PYTORCH_API", host)
-    rows.update(lanes.of_threads("Python", rows.pop("globalTid")))
-    rows["name"] = db.strings.category(rows["name"])
-    kinds = _kinds(db, rows)
-    ids = _Connections(db)
-    timed = ("name", "start_ns", "dur_ns", "track", "pid", "tid")
-    frames, pushes, pops, ops = (keep(rows, kinds == kind) for kind in ("frame", "push", "pop", "op"))
-    if len(frames["start_ns"]):
-        host.tables["frames"] = {name: frames[name] for name in timed}
+    start, duration = _span(raw, "PYTORCH_API", host)
+    order = start_order(start, duration)
+    timed: Columns = {"name": db.strings.category(raw.pop("name")[order])}
+    timed.update(start_ns=start[order], dur_ns=duration[order])
+    timed.update(lanes.of_threads("Python", raw.pop("globalTid")[order]))
+    kinds = _kinds(db, timed["name"], raw.pop("type")[order])
+    del start, duration
+    frames, pushes, pops, ops = (np.flatnonzero(kinds == kind) for kind in (_FRAME, _PUSH, _POP, _OP))
+    tables = {"frames": frames, "enqueues": pushes, "dequeues": pops, "ops": ops}
+    for name, rows in tables.items():
+        if len(rows):
+            host.tables[name] = keep(timed, rows)
+            host.tables[name]["name"] = host.tables[name]["name"].remove_unused_categories()
+    timed.clear()
+    ids, keys = _Connections(db), raw.pop("connectionId")[order]
     for name, queue, other in (("enqueues", pushes, pops), ("dequeues", pops, pushes)):
-        if len(queue["start_ns"]):
-            correlation = ids.shared(queue["connectionId"], other["connectionId"])
-            host.tables[name] = {**{column: queue[column] for column in timed}, "correlation": correlation}
-    if len(ops["start_ns"]):
-        table = {name: ops[name] for name in timed}
-        table.update(sequence=ops["sequenceNumber"], fwd_thread=ops["fwdThreadId"], **_texts(db, ops, notes))
-        host.op_row, host.op_connection = ids.explode(ops["connectionId"])
-        host.tables["ops"] = table
+        if len(queue):
+            host.tables[name]["correlation"] = ids.shared(keys[queue], keys[other])
+    if len(ops):
+        told = {name: raw.pop(name)[order[ops]] for name in list(raw)}
+        table = host.tables["ops"]
+        table.update(sequence=told["sequenceNumber"], fwd_thread=told["fwdThreadId"])
+        host.op_row, host.op_connection = ids.explode(keys[ops])
+        table.update(_texts(db, told, stacks, notes))
         _forward_arrows(host)
-    for columns in host.tables.values():
-        columns["name"] = columns["name"].remove_unused_categories()
 
 
-def _kinds(db: Database, rows: Columns) -> Any:
-    """Of each row: op, frame, push or pop; "" for a queue row whose name is lost."""
-    labels = [str(label) for label in rows["name"].categories]
+_OP, _FRAME, _PUSH, _POP, _LOST = (np.int8(number) for number in range(5))
+
+
+def _kinds(db: Database, names: Categorical, given: Int) -> Any:
+    """Of each row: op, frame, push or pop; lost for a queue row whose name is."""
+    labels = [str(label) for label in names.categories]
     push, pop = (
-        np.array([*(label.startswith(start) for label in labels), False], bool)[rows["name"].codes]
+        np.array([*(label.startswith(start) for label in labels), False], bool)[names.codes]
         for start in ("Enqueue", "Dequeue@")
     )
-    given = rows["type"]
     types = dict(_KINDS)
     types.update({name: number for number, name in db.enum("ENUM_API_TYPE").items() if name in _KINDS})
     queue = given == types["queue"] if db.has("PYTORCH_API", "type") else np.ones(len(given), bool)
     conditions = [given == types["trace"], queue & push, queue & pop, given == types["queue"]]
-    return np.select(conditions, ["frame", "push", "pop", ""], "op")
+    return np.select(conditions, [_FRAME, _PUSH, _POP, _LOST], _OP)
 
 
 class _Connections:
@@ -145,16 +157,20 @@ def _forward_arrows(host: Host) -> None:
     the first of them, the writer of traces lets the arrow start at the last; so do we, for both forms to agree.
     """
     ops = host.tables["ops"]
-    pairs = pd.DataFrame({"id": host.op_connection, "row": host.op_row})
     thread = ops["fwd_thread"][host.op_row]
-    forward = pairs[thread == 0].drop_duplicates("id", keep="last")
-    backward = pairs[thread > 0].drop_duplicates("id", keep="last")
-    arrows = forward.merge(backward, on="id", suffixes=("", "_to"))
-    start, end = arrows["row"].to_numpy(np.int64), arrows["row_to"].to_numpy(np.int64)
+    forward, backward = (_last(host.op_connection, np.flatnonzero(chosen)) for chosen in (thread == 0, thread > 0))
+    other = rows_of(host.op_connection[backward], host.op_connection[forward])
+    start, end = host.op_row[forward[other >= 0]], host.op_row[backward[other[other >= 0]]]
     start = _last_of_family(ops, start)
     other = ops["track"][start] != ops["track"][end]
     if other.any():
         host.arrows = flow("fwdbwd", ops, start[other], ops, end[other])
+
+
+def _last(ids: Int, rows: Int) -> Int:
+    """Of the rows the last one with each id, in order."""
+    _, first = np.unique(ids[rows[::-1]], return_index=True)
+    return np.sort(rows[::-1][first])
 
 
 def _last_of_family(ops: Columns, rows: Int) -> Int:
@@ -178,7 +194,7 @@ def flow(category: str, starts: Columns, start: Int, ends: Columns, end: Int) ->
     }
 
 
-def _texts(db: Database, ops: Columns, notes: Notes) -> Columns:
+def _texts(db: Database, ops: Columns, stacks: _Stacks, notes: Notes) -> Columns:
     """Columns stack, shapes and dtypes, those that hold anything."""
     shapes, dtypes = db.strings.category(ops["inputShapes"]), db.strings.category(ops["inputDtypes"])
     if _all_dims(dtypes) and len(shapes.categories) and not _all_dims(shapes):
@@ -186,7 +202,7 @@ def _texts(db: Database, ops: Columns, notes: Notes) -> Columns:
         shapes, dtypes = dtypes, shapes
     columns = {"shapes": shapes, "dtypes": dtypes}
     if (ops["callchainId"] >= 0).any():
-        columns["stack"] = _stacks(db, ops["callchainId"])
+        columns["stack"] = stacks.of(ops["callchainId"])
         if any(in_notebook(str(stack)) for stack in columns["stack"].categories):
             notes.say("notebook_source", "info", db.file)
     return {name: values for name, values in columns.items() if len(values.categories)}
@@ -198,19 +214,27 @@ def _all_dims(texts: Categorical) -> bool:
     return all(_DIMS.fullmatch(label) for label in labels) and any(char.isdigit() for text in labels for char in text)
 
 
-def _stacks(db: Database, chains: Int) -> Categorical:
-    """The call stack of each chain as the trace writes it, innermost first; equal ones are one category."""
-    raw = db.ints("PYTORCH_CALLCHAINS", "id", "stack", "stackDepth")
-    order = np.lexsort((raw["stackDepth"], raw["id"]))
-    owner, frame = raw["id"][order], np.ascontiguousarray(raw["stack"][order])
-    borders = np.flatnonzero(np.diff(owner)) + 1
-    starts = np.concatenate(([0], borders)) if len(owner) else borders
-    stops = np.append(starts, len(owner))[1:]
-    packed, distinct = memoryview(frame.tobytes()), Numbering()
-    number = distinct.of([bytes(packed[8 * a : 8 * b]) for a, b in zip(starts.tolist(), stops.tolist(), strict=True)])
-    texts = [";\r\n".join(db.strings.of(np.frombuffer(key, np.int64))) for key in distinct]
-    found = take(number.astype(np.int64), rows_of(owner[starts], chains))
-    return Categorical.merged(found, texts).remove_unused_categories()
+class _Stacks:
+    """PYTORCH_CALLCHAINS: the call stack of each chain as the trace writes it, innermost first."""
+
+    def __init__(self, db: Database) -> None:
+        raw = db.ints("PYTORCH_CALLCHAINS", "id", "stack", "stackDepth")
+        owner, depth, frame = raw.pop("id"), raw.pop("stackDepth"), raw.pop("stack")
+        after = owner[1:] > owner[:-1]
+        if not (after | (owner[1:] == owner[:-1]) & (depth[1:] >= depth[:-1])).all():
+            order = np.lexsort((depth, owner))
+            owner, frame = owner[order], frame[order]
+        starts = np.flatnonzero(np.append(True, owner[1:] != owner[:-1])[: len(owner)])
+        self._chains = owner[starts]
+        self._numbers, firsts = alike(frame, starts)
+        stops = np.append(starts, len(owner))[1:]
+        parts = [frame[start:stop] for start, stop in zip(starts[firsts], stops[firsts], strict=True)]
+        self._texts = [";\r\n".join(db.strings.of(part)) for part in parts]
+
+    def of(self, chains: Int) -> Categorical:
+        """A column of the stacks of these chains; equal ones are one category."""
+        found = take(self._numbers, rows_of(self._chains, chains))
+        return Categorical.merged(found, self._texts).remove_unused_categories()
 
 
 def _calls(db: Database, lanes: Lanes, host: Host) -> None:
@@ -219,7 +243,7 @@ def _calls(db: Database, lanes: Lanes, host: Host) -> None:
         return
     rows = _timed(raw, "CANN_API", host)
     levels = {**_LEVELS, **db.enum("ENUM_API_TYPE")}
-    codes, uniques = pd.factorize(rows["type"])
+    codes, uniques = factorize(rows["type"])
     labels = [_NAMED.get(levels.get(int(number), ""), "") for number in uniques]
     host.tables["apis"] = {
         "name": db.strings.category(rows["name"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu_advisor.base.whole import widened
 from npu_advisor.readers.columns import relabel
 from npu_advisor.readers.numbers import Float, Int
 from npu_advisor.readers.sqlite_file import Database
@@ -67,7 +68,7 @@ def _samples(db: Database, device: int) -> Columns:
     if not len(raw["timestamp"]):
         app, of_process = 0, of_process[:0]
     unknown = np.full(app, np.nan)
-    held = np.maximum(total["hbm"], 0)[of_process] + np.maximum(total["ddr"], 0)[of_process]
+    held = sum(np.maximum(widened(total[name][of_process]), 0) for name in ("hbm", "ddr"))
     component = [np.array([*own.categories, ""], dtype=object)[own.codes], np.full(app, "APP", dtype=object)]
     return by_start(
         {

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
+from npu_advisor.base.whole import narrow
 from npu_advisor.readers.numbers import Float, Int
 
 Bytes = npt.NDArray[np.uint8]
@@ -25,11 +26,17 @@ Bytes = npt.NDArray[np.uint8]
 _PAGES = 256
 _INTERIOR, _LEAF = 5, 13
 _DEEPEST = 20
+# Bytes of the longest number that is all groups of seven bits.
+_VARINT = 8
 # Kinds of values. One byte tells a kind below 128; odd ones from 13 on are text of (kind - 13) / 2 bytes.
 _NULL, _REAL, _ZERO, _ONE, _TEXT, _LONG = 0, 7, 8, 9, 13, 128
 _SIZES: Int = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0, *((kind - 12) // 2 for kind in range(12, _LONG))], np.int64)
 # A number of n bytes is the first n of eight.
-_SHIFTS = np.array([0, 56, 48, 40, 32, 16, 0], np.uint8)
+_SHIFTS = np.zeros(_LONG, np.uint8)
+_SHIFTS[1:_REAL] = 56, 48, 40, 32, 16, 0
+# Numbers that take no byte, and none.
+_FIXED = np.full(_LONG, -1, np.int64)
+_FIXED[[_ZERO, _ONE]] = 0, 1
 # No record of such kinds reaches further beyond its page.
 _BEYOND = 1 << 14
 # The digits that every int64 has room for.
@@ -144,55 +151,58 @@ class _Records:
 
     def __init__(self, data: Bytes, at: Int, page: int, table: Layout) -> None:
         self._data, self._table = data, table
-        end = (at // page + 1) * page
-        payload, at = self._varints(at)
-        self._rowid, at = self._varints(at)
-        _must((self._data[at] == len(table.columns) + 1).all())
-        self._kinds, self._values = at + 1, at + len(table.columns) + 1
-        self._end = at + payload
-        _must((self._end <= end).all())
+        page_end = (at // page + 1) * page
+        payload, self._rowids = self._varints(at)
+        header = self._behind(self._rowids)
+        self._kinds, self._values, self._end = header + 1, header + len(table.columns) + 1, header + payload
+        _must((data[header] == len(table.columns) + 1).all() and (self._end <= page_end).all())
+
+    def _behind(self, at: Int) -> Int:
+        """Where what follows the varints at these places begins."""
+        more = self._data[at] >= _LONG
+        for _ in range(_VARINT):
+            if not more.any():
+                return at + 1
+            at = at + more
+            more &= self._data[at] >= _LONG
+        raise UnusualPagesError
 
     def _varints(self, at: Int) -> tuple[Int, Int]:
         """The numbers at these places, and where what follows them begins."""
-        byte = self._data[at]
-        value, at, more = (byte & 127).astype(np.int64), at + 1, byte >= 128
-        for _ in range(7):
-            if not more.any():
-                break
-            byte = self._data[at]
-            value, at = np.where(more, value << 7 | byte & 127, value), at + more
-            more &= byte >= 128
-        _must(not more.any())
-        return value, at
+        behind = self._behind(at)
+        value = self._data[at] & np.int64(_LONG - 1)
+        for place in range(1, int((behind - at).max(initial=1))):
+            byte = self._data[at + place] & np.int64(_LONG - 1)
+            value = np.where(at + place < behind, value << 7 | byte, value)
+        return value, behind
 
     def columns(self, wanted: Sequence[int], kind: type) -> list[npt.NDArray[Any]]:
-        """The columns at these places."""
+        """The columns at these places, whole numbers in as few bytes as hold them."""
         found: dict[int, npt.NDArray[Any]] = {}
-        at = self._values
+        at, read = self._values, self._whole if kind is np.int64 else self._number
         for place in range(len(self._table.columns)):
             kinds = self._data[self._kinds + place]
+            if (kinds == kinds[0]).all():
+                kinds = kinds[:1]
             _must((kinds < _LONG).all())
             if place in wanted:
-                known = self._rowid if place == self._table.rowid else None
-                found[place] = self._whole(at, kinds, known) if kind is np.int64 else self._number(at, kinds, known)
+                rowid = place == self._table.rowid
+                found[place] = narrow(self._varints(self._rowids)[0].astype(kind) if rowid else read(at, kinds))
             at = at + _SIZES[kinds]
         _must((at == self._end).all())
         return [found[place] for place in wanted]
 
-    def _whole(self, at: Int, kinds: Bytes, rowid: Int | None) -> Int:
-        value = _at(self._data, ">i8")[at].astype(np.int64)
-        plain = (kinds > _NULL) & (kinds < _REAL)
-        if plain.all():
-            return value >> _SHIFTS[kinds]
-        value >>= _SHIFTS[np.where(plain, kinds, 0)]
-        for kind in np.unique(kinds[~plain]).tolist():
-            rows = np.flatnonzero(kinds == kind)
-            if kind == _NULL:
-                value[rows] = -1 if rowid is None else rowid[rows]
-            elif kind in (_ZERO, _ONE):
-                value[rows] = kind - _ZERO
-            else:
-                value[rows] = self._digits(at[rows], kind)
+    def _whole(self, at: Int, kinds: Bytes) -> Int:
+        """The whole numbers that begin there, of these kinds, or all of one kind."""
+        value: Int = _at(self._data, ">i8")[at].astype(np.int64) >> _SHIFTS[kinds]
+        sized = (kinds > _NULL) & (kinds < _REAL)
+        if sized.all():
+            return value
+        _must((kinds != _REAL).all())
+        value = np.where(sized, value, _FIXED[kinds])
+        for kind in np.unique(kinds[kinds > _ONE]).tolist():
+            rows = np.broadcast_to(kinds == kind, at.shape)
+            value[rows] = self._digits(at[rows], kind)
         return value
 
     def _digits(self, at: Int, kind: int) -> Int:
@@ -203,14 +213,13 @@ class _Records:
         _must((digits < 10).all() and (width <= _DIGITS or (digits[:, 0] < 9).all()))
         return digits.astype(np.int64) @ 10 ** np.arange(width - 1, -1, -1, dtype=np.int64)
 
-    def _number(self, at: Int, kinds: Bytes, rowid: Int | None) -> Float:
-        real = kinds == _REAL
+    def _number(self, at: Int, kinds: Bytes) -> Float:
+        """The same with fractions."""
         value = _at(self._data, ">f8")[at].astype(np.float64)
-        rest = np.flatnonzero(~real)
-        if len(rest):
-            none = kinds[rest] == _NULL
-            whole = self._whole(at[rest], kinds[rest], None if rowid is None else rowid[rest])
-            value[rest] = np.where(none, np.nan, whole) if rowid is None else whole
+        rest = np.broadcast_to(kinds != _REAL, at.shape)
+        if rest.any():
+            kinds = np.broadcast_to(kinds, at.shape)[rest]
+            value[rest] = np.where(kinds == _NULL, np.nan, self._whole(at[rest], kinds))
         return value
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from npu_advisor.base.numbering import factorize
+from npu_advisor.base.whole import narrow, widened
 from npu_advisor.readers.numbers import DAY_NS, Bool, Int
 from npu_advisor.readers.trace_tables import Columns
 
@@ -22,23 +23,26 @@ class Lanes:
 
     def of(self, process: str, pid: Int, tid: Int, thread: str) -> Columns:
         """Columns track, pid and tid; ``thread`` is the lane's name with ``{}`` for the tid."""
-        pids, pid_values = pd.factorize(pid)
-        tids, tid_values = pd.factorize(tid)
-        both, uniques = pd.factorize(pids * max(1, len(tid_values)) + tids)
-        tracks = np.empty(len(uniques), np.int64)
-        for place, unique in enumerate(np.asarray(uniques).tolist()):
-            one, other = divmod(unique, len(tid_values))
-            key = (process, int(pid_values[one]), int(tid_values[other]))
-            tracks[place] = self._numbers.setdefault(key, len(self._numbers))
-            if len(self._threads) < len(self._numbers):
-                self._threads.append(thread.format(key[2]))
-        return {"track": tracks[both], "pid": pid, "tid": tid}
+        (pids, pid_values), (tids, tid_values) = factorize(pid), factorize(tid)
+        rows, both = factorize(pids * max(1, len(tid_values)) + tids)
+        one, other = np.divmod(both, max(1, len(tid_values)))
+        return self._named(process, pid_values[one], tid_values[other], rows, thread)
 
     def of_threads(self, process: str, global_tid: Int) -> Columns:
         """The same for host threads, given as ``pid << 32 | tid``."""
-        named = global_tid >= 0
-        pid, tid = np.where(named, global_tid >> 32, -1), np.where(named, global_tid & 0xFFFFFFFF, -1)
-        return self.of(process, pid, tid, "Thread {}")
+        rows, distinct = factorize(widened(global_tid))
+        known = distinct >= 0
+        pid, tid = np.where(known, distinct >> 32, -1), np.where(known, distinct & 0xFFFFFFFF, -1)
+        return self._named(process, pid, tid, rows, "Thread {}")
+
+    def _named(self, process: str, pids: Int, tids: Int, rows: Int, thread: str) -> Columns:
+        """The columns, from the lanes by number and the number of each row."""
+        tracks = np.zeros(len(pids), np.int64)
+        for place, (pid, tid) in enumerate(zip(pids.tolist(), tids.tolist(), strict=True)):
+            tracks[place] = self._numbers.setdefault((process, pid, tid), len(self._numbers))
+            if len(self._threads) < len(self._numbers):
+                self._threads.append(thread.format(tid))
+        return {"track": narrow(tracks)[rows], "pid": narrow(pids)[rows], "tid": narrow(tids)[rows]}
 
     def table(self) -> Columns:
         """The columns of ``tracks``."""
@@ -53,6 +57,7 @@ class Lanes:
 
 def span(start: Int, end: Int) -> tuple[Int, Int, Bool]:
     """Start and duration in ns (-1 and 0 where impossible), and which durations are (negative, over a day, unknown)."""
+    start, end = widened(start), widened(end)
     told = (start > 0) & (start < _LATEST)
     start = np.where(told, start, -1)
     duration = np.where(told & (end > 0) & (end < _LATEST), end - start, -1)
@@ -62,18 +67,29 @@ def span(start: Int, end: Int) -> tuple[Int, Int, Bool]:
 
 def instant(at: Int) -> Int:
     """A time in ns; -1 where impossible."""
+    at = widened(at)
     return np.where((at > 0) & (at < _LATEST), at, -1)
 
 
 def by_start(columns: Columns) -> Columns:
     """The rows in start order, outer before inner."""
-    start: Int = columns["start_ns"]
-    duration: Int = columns.get("dur_ns", start)
-    order = np.lexsort((-duration, start))
+    order = start_order(columns["start_ns"], columns.get("dur_ns"))
     return {name: values[order] for name, values in columns.items()}
 
 
-def keep(columns: Columns, rows: Bool) -> Columns:
+def start_order(start: Int, duration: Int | None = None) -> Int:
+    """The rows in that order: few starts are equal, and what was written in order costs little."""
+    order = np.argsort(start, kind="stable")
+    equal = np.flatnonzero(np.diff(start[order]) == 0)
+    if duration is not None and len(equal):
+        tied = np.zeros(len(order), bool)
+        tied[equal] = tied[equal + 1] = True
+        rows = order[tied]
+        order[tied] = rows[np.lexsort((-duration[rows], start[rows]))]
+    return order
+
+
+def keep(columns: Columns, rows: Bool | Int) -> Columns:
     """Only the chosen rows."""
     return {name: values[rows] for name, values in columns.items()}
 
@@ -92,3 +108,28 @@ def rows_of(ids: Int, wanted: Int) -> Int:
     place = np.minimum(np.searchsorted(ids[order], wanted), len(ids) - 1)
     row = order[place]
     return np.where(ids[row] == wanted, row, -1)
+
+
+def alike(values: Int, starts: Int) -> tuple[Int, Int]:
+    """The number of each run of values, which begin at ``starts``: equal runs have one, in the order met; and the first
+    run of each number.
+
+    Runs whose values add up to the same, each times a power of its own, are compared value by value with the first.
+    """
+    counts = np.diff(starts, append=len(values))
+    within = np.arange(len(values)) - np.repeat(starts, counts)
+    leader = np.arange(len(starts))
+    rest, odd = leader, _ODD
+    while len(rest):
+        powers = np.cumprod(np.full(int(counts.max()), odd, np.uint64))
+        sums = np.add.reduceat(values.astype(np.uint64) * powers[within], starts)[rest]
+        _, firsts, groups = np.unique(sums, return_index=True, return_inverse=True)
+        leader[rest] = rest[firsts][groups]
+        place = np.minimum(np.repeat(starts[leader], counts) + within, len(values) - 1)
+        differ = np.logical_or.reduceat(values != values[place], starts) | (counts != counts[leader])
+        rest, odd = np.flatnonzero(differ), odd + 2
+    return factorize(leader)
+
+
+# Odd, so that no power of it is nothing in 64 bits.
+_ODD = 0x9E3779B97F4A7C15

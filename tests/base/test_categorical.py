@@ -81,6 +81,7 @@ def test_numbers_are_no_texts() -> None:
     st.one_of(
         st.lists(st.integers(-5, 5)),
         st.lists(st.sampled_from([-(2**62), 0, 2**62, 3])),
+        st.lists(st.integers(-(2**62), 2**62), min_size=9),
         st.lists(st.sampled_from([0.5, float("nan"), -1.0])),
     )
 )
@@ -90,6 +91,14 @@ def test_numbers_are_given_in_the_order_met(values: list[float]) -> None:
     expected, uniques = pd.factorize(array, use_na_sentinel=False)
     assert numbers.tolist() == expected.tolist()
     np.testing.assert_array_equal(distinct, uniques)
+
+
+@pytest.mark.parametrize("size", [np.int8, np.int16, np.int32])
+def test_numbers_of_few_bytes_do_not_run_over(size: type) -> None:
+    most = np.iinfo(size).max
+    values = np.array([-1, most, 0, most, *range(100)] * (most // 100 if size is np.int16 else 1), size)
+    numbers, distinct = factorize(values)
+    assert distinct[numbers].tolist() == values.tolist() and len({*distinct.tolist()}) == len(distinct)
 
 
 def test_known_keys_keep_their_numbers() -> None:
