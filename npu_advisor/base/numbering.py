@@ -46,6 +46,11 @@ def factorize(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDAr
     return _places(order, len(order))[numbers], distinct[order]
 
 
+def firsts(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Where each of such numbers is met first."""
+    return np.flatnonzero(np.diff(np.maximum.accumulate(numbers), prepend=-1))
+
+
 def _close(values: npt.NDArray[Any], size: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The same for whole numbers from 0 to ``size``, without sorting them."""
     first = np.full(size, -1, np.int64)

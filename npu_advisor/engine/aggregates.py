@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from npu_advisor.base.numbering import factorize, firsts
 from npu_advisor.engine.intervals import total_per_owner
 from npu_advisor.engine.values import Array, Kind, Type, Value, number
 
@@ -59,20 +60,26 @@ def _sorted_runs(ids: Array, groups: int, value: Value) -> tuple[Array, Array, A
     return data[order], np.cumsum(counts) - counts, counts
 
 
+def _extreme(pick: np.ufunc) -> Callable[[Array, int, Sequence[Value]], Value]:
+    def apply(ids: Array, groups: int, values: Sequence[Value]) -> Value:
+        owners, data = _known(ids, values[0])
+        out, unknown = np.zeros(groups, dtype=data.dtype), np.ones(groups, dtype=bool)
+        # Whichever is there to begin with.
+        out[owners], unknown[owners] = data, False
+        pick.at(out, owners, data)
+        return number(out, unknown)
+
+    return apply
+
+
 def _quantile(share: float) -> Callable[[Array, int, Sequence[Value]], Value]:
     def apply(ids: Array, groups: int, values: Sequence[Value]) -> Value:
         data, first, counts = _sorted_runs(ids, groups, values[0])
         known = counts > 0
-        at = first + share * (counts - 1)
-        low = np.floor(at[known]).astype(np.int64)
-        high = np.ceil(at[known]).astype(np.int64)
-        # Midway between two integers need not be one, but an end (min, max) must stay exact.
-        if share in (0.0, 1.0):
-            out = np.zeros(groups, dtype=data.dtype)
-            out[known] = data[low]
-            return number(out, ~known)
+        at = (first + share * (counts - 1))[known]
+        low, high = np.floor(at).astype(np.int64), np.ceil(at).astype(np.int64)
         result = np.full(groups, np.nan)
-        result[known] = data[low] + (data[high] - data[low]) * (at[known] - low)
+        result[known] = data[low] + (data[high] - data[low]) * (at - low)
         return number(result)
 
     return apply
@@ -89,9 +96,9 @@ def _pairs(ids: Array, value: Value) -> tuple[Array, Array, Array, Array]:
     """Distinct (group, value) pairs: owner, first row, and for each known row its pair; with the known rows."""
     present = np.flatnonzero(~value.is_missing)
     codes = value.codes()[present]
-    keys = ids[present] * (int(codes.max(initial=0)) + 1) + codes
-    _, first, pair = np.unique(keys, return_index=True, return_inverse=True)
-    return ids[present[first]] if len(present) else present, present[first] if len(present) else present, pair, present
+    pair, _ = factorize(ids[present] * (int(codes.max(initial=0)) + 1) + codes)
+    first = present[firsts(pair)]
+    return ids[first], first, pair, present
 
 
 def _nunique(ids: Array, groups: int, values: Sequence[Value]) -> Value:
@@ -136,8 +143,8 @@ AGGREGATES: dict[str, Aggregate] = {
     "count": Aggregate(
         ("any",), "num", _count, "rows; with an argument, rows that have it (a condition: where it holds)", True
     ),
-    "min": Aggregate(("num",), "num", _quantile(0.0), "smallest"),
-    "max": Aggregate(("num",), "num", _quantile(1.0), "largest"),
+    "min": Aggregate(("num",), "num", _extreme(np.minimum), "smallest"),
+    "max": Aggregate(("num",), "num", _extreme(np.maximum), "largest"),
     "mean": Aggregate(("num",), "num", _mean, "mean"),
     "median": Aggregate(("num",), "num", _quantile(0.5), "median"),
     "p95": Aggregate(("num",), "num", _quantile(0.95), "95th percentile, interpolated"),

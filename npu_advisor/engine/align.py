@@ -35,4 +35,4 @@ def partner(left: Sequence[Value], right: Sequence[Value], lengths: tuple[int, i
 def by_label(value: Value, profile: Profile) -> Value:
     """A key as what its table is called by (a step's number), so that it can be found in another profile."""
     label = SCHEMA[value.target].label if value.kind == "key" else ""
-    return column_value(profile.table(value.target), label).take(value.data) if label else value
+    return column_value(profile.table(value.target), label, value.data) if label else value

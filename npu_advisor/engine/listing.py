@@ -209,7 +209,7 @@ def _series(value: Value, profile: Profile) -> Any:
         label = SCHEMA[value.target].label
         if not label:
             return pd.array(np.where(value.data >= 0, value.data, 0), dtype="Int64")
-        return _series(column_value(profile.table(value.target), label).take(value.data), profile)
+        return _series(column_value(profile.table(value.target), label, value.data), profile)
     if value.kind == "text":
         texts = np.array([*(value.categories if value.categories is not None else ()), None], dtype=object)
         return pd.Series(texts[value.data], dtype=object)

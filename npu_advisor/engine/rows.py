@@ -81,8 +81,9 @@ class Picked:
 class Rows:
     """Rows of the stacked ``tables``, or groups of them.
 
-    ``position`` is each row's place in the stack (None once grouped); ``columns`` were added by stages; ``detail`` are
-    the rows just before the first ``group`` or ``chain`` and ``members`` says which of them each row holds.
+    ``position`` is each row's place in the stack (None once grouped), ``whole`` when these are all places in order;
+    ``columns`` were added by stages; ``detail`` are the rows just before the first ``group`` or ``chain`` and
+    ``members`` says which of them each row holds.
     """
 
     profile: Profile
@@ -94,19 +95,25 @@ class Rows:
     picked: Mapping[str, Picked] = field(default_factory=dict)
     detail: Rows | None = None
     members: Ragged | None = None
+    whole: bool = False
 
     @classmethod
     def start(cls, profile: Profile, tables: tuple[str, ...]) -> Rows:
         """The rows of the tables, stacked in the order given."""
-        inside = np.concatenate([_in_a_step(profile, profile.table(name)) for name in tables])
-        position = np.flatnonzero(inside)
+        if not profile.focused:
+            return cls._all(profile, tables)
+        position = np.flatnonzero(np.concatenate([_in_a_step(profile.table(name)) for name in tables]))
         return cls(profile, tables, len(position), position)
 
     @classmethod
     def all_of(cls, profile: Profile, table: str) -> Rows:
         """Every row of one table, whatever its step: what keys point into."""
-        length = len(profile.table(table))
-        return cls(profile, (table,), length, np.arange(length))
+        return cls._all(profile, (table,))
+
+    @classmethod
+    def _all(cls, profile: Profile, tables: tuple[str, ...]) -> Rows:
+        length = sum(len(profile.table(name)) for name in tables)
+        return cls(profile, tables, length, np.arange(length), whole=True)
 
     def __len__(self) -> int:
         return self.length
@@ -123,6 +130,7 @@ class Rows:
             covered={name: covered.take(rows) for name, covered in self.covered.items()},
             picked={name: replace(picked, at=picked.at[rows]) for name, picked in self.picked.items()},
             members=None if self.members is None else self.members.take(rows),
+            whole=False,
         )
 
     def with_columns(self, columns: Mapping[str, Value]) -> Rows:
@@ -150,20 +158,22 @@ class Rows:
     def _base(self, parts: list[str]) -> Value:
         assert self.position is not None
         tables = [self.profile.table(name) for name in self.tables]
+        position = None if self.whole else self.position
         if len(tables) == 1:
-            return _follow(self.profile, tables[0], parts, self.position)
+            return _follow(self.profile, tables[0], parts, position)
         lengths = [len(table) for table in tables]
         values, model = [], None
         for name, table in zip(self.tables, tables, strict=True):
             known = resolve(name, ".".join(parts)) is not None
-            value = _follow(self.profile, table, parts, np.arange(len(table))) if known else None
+            value = _follow(self.profile, table, parts) if known else None
             model = model or value
             values.append(value)
         assert model is not None
         whole = [
             model.nothing(length) if value is None else value for value, length in zip(values, lengths, strict=True)
         ]
-        return concat(whole).take(self.position)
+        found = concat(whole)
+        return found if position is None else found.take(position)
 
     def recorded(self, path: str) -> bool:
         """Whether the profile holds this column (of one of the tables, when several are stacked)."""
@@ -211,9 +221,9 @@ class Rows:
         return np.array([row]) if self.members is None else self.members.of(row)
 
 
-def _in_a_step(profile: Profile, table: Table) -> Array:
-    """Which rows a rule looks at: all, or those of some step when only some steps are asked for."""
-    if profile.focused and "step" in table.present:
+def _in_a_step(table: Table) -> Array:
+    """Which rows a rule looks at when only some steps are asked for: those of some step."""
+    if "step" in table.present:
         return np.asarray(table["step"] >= 0)
     return np.ones(len(table), dtype=bool)
 
@@ -223,19 +233,19 @@ def hop(profile: Profile, key: Value, parts: list[str]) -> Value:
     return _follow(profile, profile.table(key.target), parts, key.data)
 
 
-def _follow(profile: Profile, table: Table, parts: list[str], position: Array) -> Value:
+def _follow(profile: Profile, table: Table, parts: list[str], position: Array | None = None) -> Value:
+    """The column at the end of a path, of the rows at ``position`` (-1: missing), or of all rows."""
     for index, part in enumerate(parts[:-1]):
         if SCHEMA[table.spec.name].column(part) is None:
-            return column_value(table, ".".join(parts[index:])).take(position)
-        key = column_value(table, part).take(position)
+            return column_value(table, ".".join(parts[index:]), position)
+        key = column_value(table, part, position)
         table, position = profile.table(key.target), key.data
-    return column_value(table, parts[-1]).take(position)
+    return column_value(table, parts[-1], position)
 
 
 def _profile_column(profile: Profile, name: str) -> Value:
     """A column of the one-row table ``profile`` as a constant."""
     table = profile.table("profile")
-    value = column_value(table, name)
-    value = value.take(np.array([0])) if len(table) else value.nothing(1)
+    value = column_value(table, name, np.zeros(1, dtype=np.int64))
     missing = None if value.missing is None else value.missing[0]
     return replace(value, data=value.data[0], missing=missing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -20,7 +21,7 @@ from npu_advisor.engine.reach import carry
 from npu_advisor.engine.rows import Rows
 from npu_advisor.engine.stages import aggregate_columns, group_ids, mask, step_number
 from npu_advisor.engine.texts import fields_of, filled, render
-from npu_advisor.engine.values import Array, Requirement, tidy
+from npu_advisor.engine.values import Array, Requirement, Value, tidy
 from npu_advisor.findings import Evidence, JsonValue, Reference, Suggestion
 from npu_advisor.model.profile import Missing, Profile
 from npu_advisor.model.schema import SCHEMA
@@ -151,6 +152,7 @@ class _Findings:
     def __init__(self, plan: Plan, rows: Rows) -> None:
         self.plan, self.rows, self.profile = plan, rows, rows.profile
         self.detail = rows.detail or rows
+        self.known = plan.scope.known()
         self.columns = {path: self._scalars(path) for path in self._paths()}
         self.numbers = self._steps()
         count = len(rows)
@@ -165,7 +167,7 @@ class _Findings:
         code = [code for suggestion in rule.suggest for code in (suggestion.before, suggestion.after) if code]
         texts = [rule.title.en, rule.emit.message.en, *(suggestion.en for suggestion in rule.suggest), *code]
         named = [one.path for text in texts for one in fields_of(text)[0]]
-        own = [*rows.columns, *([] if rows.position is None else filter(rows.recorded, self.plan.scope.known()))]
+        own = [*rows.columns, *([] if rows.position is None else filter(rows.recorded, self.known))]
         known = [path for path in named if path not in rule.params or not isinstance(self.plan.scope.lookup(path), str)]
         return list(dict.fromkeys([*own, *known]))
 
@@ -173,7 +175,7 @@ class _Findings:
         return self.rows.column(path).spread(len(self.rows)).scalars(self.profile)
 
     def _steps(self) -> list[JsonValue]:
-        if isinstance(self.plan.scope.lookup("step"), str):
+        if "step" not in self.known:
             return [None] * len(self.rows)
         return step_number(self.rows).scalars(self.profile)
 
@@ -220,7 +222,7 @@ class _Findings:
 
     def _rank(self, row: int) -> int:
         """The profile's rank, or the row's own in a table of several."""
-        value = None if isinstance(self.plan.scope.lookup("rank"), str) else self._at("rank", row)
+        value = self._at("rank", row) if "rank" in self.known else None
         return self.profile.rank if value is None else int(value)
 
     def _number(self, path: str | None, row: int) -> float | None:
@@ -248,11 +250,19 @@ class _Findings:
         """How most of the rows at this line were attributed to it."""
         if not self.plan.via:
             return None
-        rows = self.detail.take(self.rows.detail_rows(row))
-        lines = rows.column(self.plan.via).scalars(self.profile)
-        ways = rows.column(f"{self.plan.via}_how").scalars(self.profile)
-        found = [str(way) for line, way in zip(lines, ways, strict=True) if line == source and way is not None]
-        return max(dict.fromkeys(found), key=found.count) if found else None
+        lines, ways = self._attributed
+        assert lines.categories is not None and ways.categories is not None
+        rows = self.rows.detail_rows(row)
+        here = np.isin(lines.data[rows], np.flatnonzero(lines.categories == source))
+        found = ways.data[rows[here]]
+        found = found[found >= 0]
+        return str(ways.categories[found[np.argmax(np.bincount(found)[found])]]) if len(found) else None
+
+    @cached_property
+    def _attributed(self) -> tuple[Value, Value]:
+        """Of all rows behind the findings the line, and how it was found."""
+        lines, ways = (self.detail.column(path) for path in (self.plan.via, f"{self.plan.via}_how"))
+        return lines.spread(len(self.detail)), ways.spread(len(self.detail))
 
     def _claimed(self, covered_by: dict[str, Spans]) -> Spans:
         claim = self.plan.rule.emit.claim

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from npu_advisor.base.intervals import union
+from npu_advisor.base.numbering import factorize, firsts
 from npu_advisor.engine.aggregates import aggregate
 from npu_advisor.engine.expr import Environment, Expression
 from npu_advisor.engine.intervals import overlap
@@ -162,17 +163,15 @@ def _arguments(call: AggregateCall, rows: Rows, environment: Environment) -> lis
 def climb(rows: Rows, stage: Climb) -> Rows:
     """The nearest op that satisfies the condition: of an op row among its ancestors, else from the row's op upwards."""
     ops = Rows.all_of(rows.profile, "ops")
-    parent = ops.column("parent").data
-    jump = np.append(np.where(mask(ops, stage.condition), np.arange(len(ops)), parent), -1)
-    while True:
-        further = jump[jump]
-        if np.array_equal(further, jump):
-            break
-        jump = further
-    start = ops_of(rows)
-    if rows.position is not None and rows.tables == ("ops",):
-        start = np.append(parent, -1)[start]
-    return rows.with_columns({stage.column: Value("key", jump[start], target="ops")})
+    parent = np.append(ops.column("parent").data, -1)
+    fits = np.append(mask(ops, stage.condition), True)
+    own = rows.position is not None and rows.tables == ("ops",)
+    found = parent[ops_of(rows)] if own else ops_of(rows).copy()
+    further = np.flatnonzero(~fits[found])
+    while len(further):
+        found[further] = up = parent[found[further]]
+        further = further[~fits[up]]
+    return rows.with_columns({stage.column: Value("key", found, target="ops")})
 
 
 def group_ids(rows: Rows, by: tuple[str, ...]) -> tuple[Array, Array]:
@@ -180,13 +179,8 @@ def group_ids(rows: Rows, by: tuple[str, ...]) -> tuple[Array, Array]:
     ids = np.zeros(len(rows), dtype=np.int64)
     for path in by:
         codes = rows.column(path).spread(len(rows)).codes()
-        ids = ids * (int(codes.max(initial=-1)) + 2) + codes + 1
-        ids = np.unique(ids, return_inverse=True)[1].reshape(-1)
-    _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    return rank[inverse.reshape(-1)], first[order]
+        ids, _ = factorize(ids * (int(codes.max(initial=-1)) + 2) + codes + 1)
+    return ids, firsts(ids)
 
 
 def aggregate_columns(
@@ -245,5 +239,5 @@ def step_number(rows: Rows) -> Value:
     """The number of each row's step; ``step`` is a key or, once a rule has computed it, a number."""
     step = rows.column("step")
     if step.kind == "key":
-        return column_value(rows.profile.table("steps"), "number").take(step.data)
+        return column_value(rows.profile.table("steps"), "number", step.data)
     return step

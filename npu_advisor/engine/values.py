@@ -77,20 +77,9 @@ class Value:
         """Rows at ``positions``; -1 gives a missing value."""
         if len(self.data) == 0:
             return self.nothing(len(positions))
-        absent = positions < 0
-        any_absent = bool(absent.any())
-        data = self.data[positions]
         missing = None if self.missing is None else self.missing[positions]
-        if any_absent:
-            if self.kind in ("text", "key"):
-                data[absent] = -1
-            elif self.kind == "bool":
-                data[absent] = False
-            elif data.dtype.kind == "f":
-                data[absent] = np.nan
-            else:
-                missing = absent if missing is None else missing | absent
-        return replace(self, data=data, missing=missing)
+        taken = Value(self.kind, self.data[positions], self.categories, missing, self.target)
+        return _without(taken, positions < 0)
 
     def nothing(self, length: int) -> Value:
         """``length`` missing values of this kind."""
@@ -123,12 +112,23 @@ class Value:
         if self.kind == "key":
             label = SCHEMA[self.target].label
             if label:
-                return column_value(profile.table(self.target), label).take(self.data).scalars(profile)
+                return column_value(profile.table(self.target), label, self.data).scalars(profile)
         absent = self.is_missing
         if self.kind == "text":
             assert self.categories is not None
             return [None if gone else str(self.categories[code]) for code, gone in zip(self.data, absent, strict=True)]
         return [None if gone else tidy(item) for item, gone in zip(self.data.tolist(), absent, strict=True)]
+
+
+def _without(value: Value, absent: Array) -> Value:
+    """``value``, which nobody else has, missing also where ``absent``."""
+    if not absent.any():
+        return value
+    data = value.data
+    if value.kind == "num" and data.dtype.kind != "f":
+        return replace(value, missing=absent if value.missing is None else value.missing | absent)
+    data[absent] = -1 if value.kind in ("text", "key") else False if value.kind == "bool" else np.nan
+    return value
 
 
 def tidy(item: Any) -> Any:
@@ -142,10 +142,11 @@ def number(data: Any, missing: Array | None = None) -> Value:
     if array.dtype.kind == "f":
         if missing is not None:
             array = np.where(missing, np.nan, array)
-        return Value("num", np.where(np.isfinite(array), array, np.nan))
+        endless = np.isinf(array)
+        return Value("num", np.where(endless, np.nan, array) if endless.any() else array)
     if missing is not None and not missing.any():
         missing = None
-    return Value("num", array.astype(np.int64), missing=missing)
+    return Value("num", array.astype(np.int64, copy=False), missing=missing)
 
 
 def boolean(data: Any) -> Value:
@@ -171,9 +172,16 @@ def column_type(column: Column) -> Type:
     return Type("text" if column.kind == "text" else "bool")
 
 
-def column_value(table: Table, name: str) -> Value:
-    """A stored or computed column of ``table``."""
-    data = table[name]
+def column_value(table: Table, name: str, rows: Array | None = None) -> Value:
+    """A stored or computed column of ``table``: all of it, or only ``rows`` (positions; -1 gives a missing value)."""
+    if rows is None:
+        return _as_value(table, name, table[name])
+    if not len(table):
+        return _as_value(table, name, table[name]).nothing(len(rows))
+    return _without(_as_value(table, name, table.at(name, rows)), rows < 0)
+
+
+def _as_value(table: Table, name: str, data: Any) -> Value:
     column = table.spec.column(name)
     if column is None or column.kind == "text":
         return Value("text", data.codes, categories=data.categories)

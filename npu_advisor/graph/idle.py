@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.intervals import Ints, Mask, Spans, cut, intersect, latest_open, subtract, union
 from npu_advisor.base.terms import IDLE_OWNERS as OWNERS
 from npu_advisor.graph.clock import device_late
@@ -255,11 +256,11 @@ def _table(profile: Profile, parts: list[_Piece]) -> Table:
 
     start, end, op = column("start"), column("end"), column("op")
     order = np.argsort(start, kind="stable")
-    columns = {
+    columns: dict[str, Ints | Mask | Categorical] = {
         "start_ns": start[order],
         "dur_ns": (end - start)[order],
-        "owner": np.array(OWNERS, dtype=object)[column("owner")][order],
-        "part": np.array(("free", "prepare"), dtype=object)[column("prepare")][order],
+        "owner": Categorical(column("owner")[order], OWNERS),
+        "part": Categorical(column("prepare")[order], ("free", "prepare")),
         "dequeue": column("dequeue")[order],
         "api": column("api")[order],
         "orders_replay": _orders_replay(profile, column("api"))[order],
@@ -268,6 +269,5 @@ def _table(profile: Profile, parts: list[_Piece]) -> Table:
     }
     ops = profile.table("ops")
     for name in ("source", "source_how"):
-        texts = ops.strings(name)
-        columns[name] = np.array([texts[row] if row >= 0 else None for row in columns["op"]], dtype=object)
+        columns[name] = ops[name].with_codes(np.append(ops[name].codes, np.int8(-1))[op[order]])
     return Table.build("idle", columns, profile.rank)

@@ -97,6 +97,15 @@ class Table:
             raise KeyError(f"table {self.spec.name} has no column {name}")
         return _missing(column, self.length)
 
+    def at(self, name: str, rows: Any) -> Any:
+        """``self[name][rows]`` (positions or a mask), of which only these rows are read."""
+        if name not in self._columns:
+            if name == "end_ns":
+                return self.at("start_ns", rows) + self.at("dur_ns", rows)
+            return self.at("dur_ns", rows) / 1000.0 if name == "dur_us" else self[name][rows]
+        values = self._columns[name][rows]
+        return widened(values) if isinstance(values, np.ndarray) else values
+
     def with_columns(self, **columns: Any) -> Table:
         """This table and more columns; a column that is already there is replaced."""
         added = Table.build(self.spec.name, columns)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npu_advisor.base.categorical import Categorical
-from npu_advisor.base.numbering import Numbering, factorize
+from npu_advisor.base.numbering import Numbering, factorize, firsts
 
 _TEXTS = st.lists(st.one_of(st.none(), st.sampled_from(["", "a", "b", "算子", "N/A"])))
 
@@ -91,6 +91,8 @@ def test_numbers_are_given_in_the_order_met(values: list[float]) -> None:
     expected, uniques = pd.factorize(array, use_na_sentinel=False)
     assert numbers.tolist() == expected.tolist()
     np.testing.assert_array_equal(distinct, uniques)
+    np.testing.assert_array_equal(array[firsts(numbers)], uniques)
+    assert sorted(firsts(numbers)) == firsts(numbers).tolist()
 
 
 @pytest.mark.parametrize("size", [np.int8, np.int16, np.int32])

@@ -36,3 +36,12 @@ def test_a_table_gives_out_what_the_schema_says() -> None:
     assert (table["end_ns"] + table["dur_ns"]).tolist() == [205, 246]
     assert table["dur_us"].tolist() == [0.1, 0.12]
     assert {str(dtype) for dtype in table.frame[["start_ns", "dur_ns", "track"]].dtypes} == {"int64"}
+
+
+@pytest.mark.parametrize("rows", [np.array([1, 0, 1]), np.array([True, False])])
+def test_some_rows_are_what_all_of_the_column_has_there(rows: np.ndarray) -> None:
+    table = Table.build("ops", {"start_ns": [5, 6], "dur_ns": [100, 120], "name": ["a", "b"]})
+    for name in ("start_ns", "dur_ns", "end_ns", "dur_us", "rank", "parent", "self_us"):
+        np.testing.assert_array_equal(table.at(name, rows), table[name][rows])
+        assert table.at(name, rows).dtype == table[name].dtype
+    assert list(table.at("name", rows)) == list(table["name"][rows])
