@@ -34,6 +34,9 @@ class Batch(Protocol):
     def tests(self, field: str, test: Callable[[str], bool]) -> Bool:
         """What ``test`` says of each text; a missing one is empty."""
 
+    def equal(self, field: str, text: str) -> Bool:
+        """Which texts are that."""
+
     def given(self, field: str) -> Bool:
         """Which events have the field."""
 
@@ -79,6 +82,10 @@ class Decoded:
         values = self.values(field)
         told = {value: test(value or "") for value in {*values}}
         return np.fromiter(map(told.__getitem__, values), bool, len(values))
+
+    def equal(self, field: str, text: str) -> Bool:
+        """As in ``Batch``."""
+        return np.fromiter([value == text for value in self.values(field)], bool, len(self))
 
     def given(self, field: str) -> Bool:
         """As in ``Batch``."""

@@ -273,10 +273,12 @@ class EventSorter:
         }
 
     def _queue(self, events: Batch) -> dict[str, Any]:
-        named = events.tests("name", lambda name: name.startswith("Enqueue"))
+        push, told = events.equal("cat", "enqueue"), events.given("cat") & ~events.equal("cat", "")
+        if not told.all():
+            push |= ~told & events.tests("name", lambda name: name.startswith("Enqueue"))
         return {
             **self._named(events),
-            "push": np.where(events.tests("cat", bool), events.tests("cat", "enqueue".__eq__), named),
+            "push": push,
             "correlation": events.ids("correlation"),
         }
 
@@ -336,7 +338,7 @@ class EventSorter:
             ids, high = self._ids.of(events.values("id")).T
             return {
                 "category": np.full(len(events), FLOWS.index(category), np.int8),
-                "finish": events.tests("ph", "f".__eq__),
+                "finish": events.equal("ph", "f"),
                 "id": ids,
                 "id_high": high,
                 "track": events.lanes(self.tracks),

@@ -171,6 +171,10 @@ class Scanned:
         firsts, codes = self._factorized(field)
         return np.array([*map(test, self._texts(field, firsts)), test("")], bool)[codes]
 
+    def equal(self, field: str, text: str) -> Bool:
+        """As in ``Batch``."""
+        return self.tests(field, text.__eq__)
+
     def given(self, field: str) -> Bool:
         """As in ``Batch``."""
         given: Bool = self._kinds(field) != self._code.ABSENT

@@ -21,6 +21,8 @@ LONGEST = 64 << 20
 # Spans are small enough for all processes to end together, and to be held by them beside a trace that is not large;
 # and large enough for joining them to cost little.
 SPAN, SHORTEST, MANY = 8 << 20, 2 << 20, 32
+# How many spans at the end are cut into so many each.
+LAST = 4
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,10 @@ def spans_of(path: Path, span: int = SPAN) -> list[tuple[int, int]]:
         if file.read(1 << 16).removeprefix(MARK).lstrip(PADDING)[:1] != b"[":
             return []
         cuts, span = [0], min(span, max(SHORTEST, size // MANY))
-        for target in range(span, size - span // 2, span):
+        # The last ones are short: whoever scans one of them, nobody waits long for it.
+        long = max(0, size // span - LAST)
+        short = range(long * span + span // LAST, size - span // (2 * LAST), span // LAST)
+        for target in (*range(span, long * span + 1, span), *short):
             if target > cuts[-1] and (cut := _seam_behind(file, target)):
                 cuts.append(cut)
     cuts.append(size)

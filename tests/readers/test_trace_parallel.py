@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from making import op, write_trace
 
 from npu_advisor import analyze
 from npu_advisor.base.shelf import COLUMNS
@@ -157,6 +158,16 @@ def test_only_a_bare_plain_array_is_cut_unread(tmp_path: Path) -> None:
     zipped.write_bytes(gzip.compress(_trace(DEMO).read_bytes()))
     assert trace_seams.spans_of(wrapped) == []
     assert trace_seams.spans_of(zipped) == []
+
+
+def test_the_last_spans_are_short(tmp_path: Path) -> None:
+    """All processes end together; nothing is left out."""
+    trace = write_trace(tmp_path, [op(f"op{number}", number, 1) for number in range(100_000)])
+    spans = trace_seams.spans_of(trace)
+    lengths = [end - begin for begin, end in spans]
+    assert [begin for begin, _ in spans] == [0, *(end for _, end in spans[:-1])]
+    assert spans[-1][1] == trace.stat().st_size
+    assert max(lengths[-trace_seams.LAST :]) < max(lengths) / 2
 
 
 def test_a_helper_starts_without_pandas() -> None:
