@@ -33,8 +33,8 @@ TRACE = "trace_view.json"
 # Below this a helper starts for longer than it helps.
 LARGE = 24 << 20
 LARGE_ZIPPED = LARGE >> 4
-# What a helper is asked for at once: so it never waits for the next stretch.
-AHEAD = 2
+# What a helper is asked for at once: so it never waits for the next stretch, however long this process is busy.
+AHEAD = 3
 # A part fits in, where the system lets a pipe be so large.
 _PIPE = 1 << 20
 _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from npu_advisor.readers.trace_helper import main; main()"
