@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from report.samples import REPORTS, hostile_report, rich_report
 
+from npu_advisor.base.terms import IDLE_OWNERS
 from npu_advisor.base.units import format_us
 from npu_advisor.findings import Report
 from npu_advisor.report.html import render_html
@@ -147,6 +148,15 @@ def test_what_is_not_known_is_not_told():
     assert 'id="t-trace"' not in html(report) and "DecompressionStream" not in html(report)
     unnamed = [step.model_copy(update={"rank": -1}) for step in report.steps]
     assert "rank -1" not in html(report.model_copy(update={"steps": unnamed}))
+
+
+def test_the_same_report_makes_the_same_page():
+    """Names of owners come in an order of their own, not in that of a set."""
+    report, views = rich_report(), evil_views()
+    many = [*range(len(IDLE_OWNERS))]
+    lane = Lane("idle", "", many, [1] * len(many), many, many, [0] * len(many))
+    report._views = replace(views, timelines=[replace(views.timelines[0], names=[*IDLE_OWNERS], lanes=[lane])])
+    assert list(unpacked(html(report))["words"]["idle"]) == sorted(IDLE_OWNERS)
 
 
 def test_page_works_without_script():

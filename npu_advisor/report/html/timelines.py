@@ -40,7 +40,7 @@ def _words(views: Views) -> dict[str, dict[str, list[str]]]:
     for each in views.timelines:
         for lane in each.lanes:
             if lane.kind in _OWNED:
-                names = {each.names[code] for code in lane.name}
+                names = sorted({each.names[code] for code in lane.name})  # the same page each time
                 texts = {name: say(f"{_OWNED[lane.kind]}.{name}") for name in names}
                 made[lane.kind] |= {name: [text.en, text.zh] for name, text in texts.items()}
     return made
