@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 # Distinct values that are found one after the other.
 _FEW = 8
+_SPREAD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 
 
 class Numbering(dict[Any, int]):
@@ -41,6 +42,9 @@ def factorize(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDAr
             return numbers, found + low
         if (few := _few(values)) is not None:
             return few
+        same = first_equal(values.astype(np.int64, copy=False).view(np.uint64)[:, None])
+        found = np.flatnonzero(same == np.arange(len(values)))
+        return _places(found, len(values))[same], values[found]
     distinct, first, numbers = np.unique(values, return_index=True, return_inverse=True)
     order = np.argsort(first)
     return _places(order, len(order))[numbers], distinct[order]
@@ -49,6 +53,28 @@ def factorize(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDAr
 def firsts(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Where each of such numbers is met first."""
     return np.flatnonzero(np.diff(np.maximum.accumulate(numbers), prepend=-1))
+
+
+def first_equal(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
+    """For each row of ``words`` (n, k) the first row that is equal: hashed, and compared word for word."""
+    hashes = words[:, 0] * _SPREAD
+    for place in range(1, words.shape[1]):
+        hashes = (hashes ^ (hashes >> _HALF) ^ words[:, place]) * _SPREAD
+    rows = np.arange(len(words), dtype=np.int32)
+    slots = np.empty(4 << max(4, len(words).bit_length()), np.int32)
+    shift = np.uint64(64 - (len(slots).bit_length() - 1))
+    found, left = np.empty(len(words), np.int32), words
+    while True:
+        slot = (hashes >> shift).astype(np.intp)
+        # Of rows that are assigned to one slot the last one stays.
+        slots[slot[::-1]] = rows[::-1]
+        first = slots[slot]
+        found[rows] = first
+        others = np.flatnonzero((words[first] != left).any(axis=1))
+        if not len(others):
+            return found
+        rows, left = rows[others], left[others]
+        hashes = (hashes[others] ^ (hashes[others] >> _HALF)) * _SPREAD
 
 
 def _close(values: npt.NDArray[Any], size: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

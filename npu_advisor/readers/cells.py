@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from npu_advisor.base.categorical import Categorical
-from npu_advisor.base.numbering import Numbering, factorize
+from npu_advisor.base.numbering import Numbering, factorize, first_equal
 from npu_advisor.base.whole import narrow
 from npu_advisor.readers.csvbytes import WIDEST, unquoted
 from npu_advisor.readers.numbers import Bool, Int, characters, ns_from_text
@@ -18,9 +18,6 @@ from npu_advisor.readers.numbers import Bool, Int, characters, ns_from_text
 _TELLING = 1024
 # Longer texts are kept as they are: bytes of a fixed width take the room of the longest in every row.
 _WIDEST = 48
-# A hash leads to one of these; a power of two, for some thousand cells at a time.
-_SLOTS_LOG = 16
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Cells:
@@ -120,31 +117,14 @@ def joined_cells(columns: Sequence[Cells]) -> Cells:
 
 
 def _numbered(cells: npt.NDArray[Any], numbers: Numbering, key: Callable[[bytes], bytes]) -> npt.NDArray[np.int32]:
-    """The number of the ``key`` of each cell, which is made once for most cells that are equal."""
+    """The number of the ``key`` of each cell, which is made once for cells that are equal."""
     if cells.dtype.kind != "S":
         return numbers.of([*map(key, cells.tolist())])
-    words = cells.view(np.uint64).reshape(len(cells), -1)
-    slots = _hashes(words)
-    rows = np.arange(len(cells), dtype=np.int32)
-    keepers = np.empty(1 << _SLOTS_LOG, np.int32)
-    keepers[slots] = rows
-    keeper = keepers[slots]
-    kept = np.flatnonzero(keeper == rows)
+    first = first_equal(cells.view(np.uint64).reshape(len(cells), -1))
+    kept = np.flatnonzero(first == np.arange(len(cells), dtype=np.int32))
     codes = np.empty(len(cells), np.int32)
     codes[kept] = numbers.of([*map(key, cells[kept].tolist())])
-    codes = codes[keeper]
-    # Other cells may have come to the slot of a kept one.
-    others = np.flatnonzero((words != words[keeper]).any(axis=1))
-    codes[others] = numbers.of([*map(key, cells[others].tolist())])
-    return codes
-
-
-def _hashes(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.intp]:
-    """A slot for each row of words."""
-    mixed = words[:, 0] * _SPREAD
-    for place in range(1, words.shape[1]):
-        mixed = (mixed ^ (mixed >> np.uint64(29)) ^ words[:, place]) * _SPREAD
-    return (mixed >> np.uint64(64 - _SLOTS_LOG)).astype(np.intp)
+    return codes[first]
 
 
 def _fixed(texts: list[bytes]) -> npt.NDArray[Any]:

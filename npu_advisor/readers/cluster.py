@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from npu_advisor.base.messages import say
-from npu_advisor.readers.comm import communication_row, read_json
+from npu_advisor.readers.comm import communication_row, read_json, reported_columns
 from npu_advisor.readers.csvfile import CsvFile, read_csv
 from npu_advisor.readers.info import whole
 from npu_advisor.readers.notes import Notes, UnreadableFileError
@@ -82,15 +81,13 @@ def _items(value: Any) -> Iterator[tuple[str, Any]]:
     yield from value.items() if isinstance(value, dict) else ()
 
 
-def read_cluster_comms(path: Path, rank: int) -> pd.DataFrame | None:
+def read_cluster_comms(path: Path, rank: int) -> Columns | None:
     """One row per operation of ``rank``, as of communication.json; None without any. Raises UnreadableFileError."""
-    rows = [
+    return reported_columns(
         communication_row(operation, kind, step, entry)
         for number, kind, step, operation, entry in _operations(read_json(path))
         if number == rank
-    ]
-    rows = [row for row in rows if row is not None]
-    return pd.DataFrame(rows) if rows else None
+    )
 
 
 def ledger_steps(ledger: Columns) -> Columns:

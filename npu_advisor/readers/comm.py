@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
-import pandas as pd
 
 from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.messages import say
@@ -75,16 +74,26 @@ def _finite(value: Any) -> float:
     return float(value) if isinstance(value, (int, float)) and abs(value) <= _LARGEST else math.nan
 
 
-def read_communication(path: Path) -> pd.DataFrame:
+def read_communication(path: Path) -> Columns:
     """One row per operation of communication.json: name, group, kind, step_id, start_ns, dur_ns, bytes, *_us.
 
     Raises UnreadableFileError.
     """
-    made = [communication_row(op, kind, step, info) for step, kind, op, info in _entries(read_json(path))]
+    reported = reported_columns(
+        communication_row(op, kind, step, info) for step, kind, op, info in _entries(read_json(path))
+    )
+    if reported is None:
+        raise UnreadableFileError(say("reason.no_rows"))
+    return reported
+
+
+def reported_columns(made: Iterable[Mapping[str, Any] | None]) -> Columns | None:
+    """The columns of what ``communication_row`` made; None without rows."""
     rows = [row for row in made if row is not None]
     if not rows:
-        raise UnreadableFileError(say("reason.no_rows"))
-    return pd.DataFrame(rows)
+        return None
+    types = {str: object, int: np.int64, float: np.float64}
+    return {name: np.array([row[name] for row in rows], types[type(value)]) for name, value in rows[0].items()}
 
 
 def communication_row(op: str, kind: str, step: int, info: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -143,7 +152,7 @@ def _ends(pair: str) -> tuple[int, int] | None:
 
 
 def comm_table(
-    rows: CsvFile | None, trace: Trace | None, reported: pd.DataFrame | None, notes: Notes
+    rows: CsvFile | None, trace: Trace | None, reported: Columns | None, notes: Notes
 ) -> tuple[Columns | None, Int]:
     """Columns of ``comms``, and for each row that of ``trace.comm_ops`` it is (-1 none).
 
@@ -163,9 +172,9 @@ def comm_table(
             kinds = f"comms: {int(operations['bad'].sum())}"
             notes.say("bad_duration", "warning", trace.file, "bad_duration_trace", kinds=kinds)
     elif reported is not None:
-        ordered = reported.sort_values("start_ns", kind="stable")
-        columns = {name: ordered[name].to_numpy() for name in ("name", "start_ns", "dur_ns", "step_id")}
-        columns["name"] = Categorical.of(ordered["name"])
+        order = np.argsort(reported["start_ns"], kind="stable")
+        columns = {name: reported[name][order] for name in ("name", "start_ns", "dur_ns", "step_id")}
+        columns["name"] = Categorical.of(columns["name"])
     else:
         return None, slices
     if not len(slices):
@@ -195,11 +204,11 @@ def _add_lanes(columns: Columns, trace: Trace, slices: Int) -> None:
     operations, tracks = trace.comm_ops, trace.tracks
     track = take(operations["track"], slices)
     columns["track"] = track
-    columns["pid"] = take(tracks["pid"].to_numpy(np.int64), track)
-    columns["tid"] = take(tracks["tid"].to_numpy(np.int64), track)
+    columns["pid"] = take(tracks["pid"], track)
+    columns["tid"] = take(tracks["tid"], track)
     columns["connection"] = take(operations["connection"], slices)
     columns["payload_bytes"] = np.where(slices >= 0, operations["payload"][np.maximum(slices, 0)], np.nan)
-    threads = [_group(text) for text in tracks["thread"].fillna("").astype(str)]
+    threads = [_group(text or "") for text in tracks["thread"]]
     columns["group"] = np.array([*threads, ""], dtype=object)[track]
 
 
@@ -208,15 +217,13 @@ def _group(thread: str) -> str:
     return found[1] if found else ""
 
 
-def _add_reported(columns: Columns, reported: pd.DataFrame) -> None:
+def _add_reported(columns: Columns, reported: Columns) -> None:
     names = Categorical.of(reported["name"])
-    starts = reported["start_ns"].to_numpy(np.int64)
-    rows = match(columns["name"], columns["start_ns"], names, starts, within_ns=_NEAR_NS)
+    rows = match(columns["name"], columns["start_ns"], names, reported["start_ns"], within_ns=_NEAR_NS)
     known = rows >= 0
     if not known.any():
         return
     for name in ("bytes", *_TIMES):
-        values = reported[name].to_numpy(np.float64)
-        columns[name] = np.where(known, values[rows], np.nan)
+        columns[name] = np.where(known, reported[name][rows], np.nan)
     before = columns.get("group", np.full(len(rows), "", dtype=object))
-    columns["group"] = np.where(known, reported["group"].to_numpy(object)[rows], before)
+    columns["group"] = np.where(known, reported["group"][rows], before)

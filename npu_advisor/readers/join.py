@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
 from npu_advisor.base.categorical import Categorical
 from npu_advisor.readers.numbers import Int
@@ -18,26 +17,47 @@ def match(
     same time differently.
     """
     labels = {label: number for number, label in enumerate(other_names.categories)}
-    translate = np.array([*(labels.get(label, -2) for label in names.categories), -2], np.int64)
-    left = pd.DataFrame({"name": translate[names.codes], "start": start_ns, "row": np.arange(len(start_ns))})
-    right = pd.DataFrame({"name": other_names.codes.astype(np.int64), "start": other_start_ns})
-    right["other"] = np.arange(len(right))
-    left, right = left[left["name"] >= 0], right[right["name"] >= 0]
+    translate = np.array([*(labels.get(label, -1) for label in names.categories), -1], np.int64)
+    name, other_name = translate[names.codes], other_names.codes.astype(np.int64)
     found = np.full(len(start_ns), -1, np.int64)
-    keys = ["name", "start"]
-    left = left.assign(nth=left.groupby(keys).cumcount())
-    right = right.assign(nth=right.groupby(keys).cumcount())
-    exact = left.merge(right, on=[*keys, "nth"])
-    found[exact["row"].to_numpy()] = exact["other"].to_numpy()
-    left = left[~left["row"].isin(exact["row"])].sort_values("start")
-    right = right[~right["other"].isin(exact["other"])].sort_values("start")
-    if len(left) and len(right):
-        right = right.assign(there=right["start"])
-        near = pd.merge_asof(left, right, on="start", by="name", direction="nearest", tolerance=within_ns)
-        near = near[near["other"].notna()]
-        near = near.assign(apart=(near["start"] - near["there"]).abs()).sort_values("apart", kind="stable")
-        near = near.drop_duplicates("other")
-        found[near["row"].to_numpy()] = near["other"].to_numpy(np.int64)
+    left, right = np.flatnonzero(name >= 0), np.flatnonzero(other_name >= 0)
+    # Times by their rank: together with a name that is one whole number, in order.
+    times = np.sort(np.concatenate([start_ns[left], other_start_ns[right]]), kind="stable")
+    rank, other_rank = np.searchsorted(times, start_ns), np.searchsorted(times, other_start_ns)
+    width = len(other_names.categories) + 1
+    found[left] = _equal(rank[left] * width + name[left], right, other_rank[right] * width + other_name[right])
+    used = np.zeros(len(other_start_ns), bool)
+    used[found[found >= 0]] = True
+    left, right = left[found[left] < 0], right[~used[right]]
+    if not len(left) or not len(right):
+        return found
+    left = left[np.argsort(rank[left], kind="stable")]
+    key, other_key = name * len(times) + rank, other_name * len(times) + other_rank
+    right = right[np.argsort(other_key[right], kind="stable")]
+    after = np.searchsorted(other_key[right], key[left])
+    around = right[np.clip([after - 1, after], 0, len(right) - 1)]
+    apart = np.abs(other_start_ns[around] - start_ns[left])
+    apart[other_name[around] != name[left]] = within_ns + 1
+    # Of two that are as near, the one before.
+    nearest, apart = np.where(apart[0] <= apart[1], around[0], around[1]), apart.min(axis=0)
+    close = np.flatnonzero(apart <= within_ns)
+    close = close[np.argsort(apart[close], kind="stable")]
+    others, first = np.unique(nearest[close], return_index=True)
+    found[left[close[first]]] = others
+    return found
+
+
+def _equal(keys: Int, rows: Int, other_keys: Int) -> Int:
+    """For each key the row of an equal other one, -1 for none: the first of several has the first, and so on."""
+    order, other_order = np.argsort(keys, kind="stable"), np.argsort(other_keys, kind="stable")
+    keys, other_keys = keys[order], other_keys[other_order]
+    nth = np.arange(len(keys)) - np.searchsorted(keys, keys)
+    places = np.searchsorted(other_keys, keys) + nth
+    inside = np.minimum(places, max(0, len(other_keys) - 1))
+    equal = places < len(other_keys)
+    equal[equal] = other_keys[inside[equal]] == keys[equal]
+    found = np.full(len(keys), -1, np.int64)
+    found[order[equal]] = rows[other_order[inside[equal]]]
     return found
 
 

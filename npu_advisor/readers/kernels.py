@@ -137,8 +137,8 @@ def _of_slices(trace: Trace, slices: Int, stream: Int) -> Columns:
     track = take(hardware["track"], slices)
     return {
         "track": track,
-        "pid": take(tracks["pid"].to_numpy(np.int64), track),
-        "tid": take(tracks["tid"].to_numpy(np.int64), track),
+        "pid": take(tracks["pid"], track),
+        "tid": take(tracks["tid"], track),
         "stream": np.where(stream >= 0, stream, take(hardware["stream"], slices)),
         "connection": take(hardware["connection"], slices),
         "task": take(hardware["task"], slices),
@@ -222,8 +222,7 @@ def device_tables(
     tasks.update({name: hardware[name][rest] for name in ("connection", "model")})
     for name in ("name", "task_type"):
         tasks[name] = tasks[name].remove_unused_categories()
-    lanes = trace.tracks.loc[tasks["track"], ["pid", "tid"]]
-    tasks.update(kind=kinds, pid=lanes["pid"].to_numpy(np.int64), tid=lanes["tid"].to_numpy(np.int64))
+    tasks.update(kind=kinds, **{name: trace.tracks[name][tasks["track"]] for name in ("pid", "tid")})
     if hardware["bad"][rest].any():
         kinds_text = f"tasks: {int(hardware['bad'][rest].sum())}"
         notes.say("bad_duration", "warning", trace.file, "bad_duration_trace", kinds=kinds_text)
@@ -249,6 +248,5 @@ def _kernels_of_trace(trace: Trace, slices: Int, notes: Notes) -> Columns:
     columns.update({name: hardware[name] for name in ("start_ns", "track", "stream", "task", "model", "connection")})
     for name in ("name", "type", "core"):
         columns[name] = columns[name].remove_unused_categories()
-    lanes = trace.tracks.loc[columns["track"], ["pid", "tid"]]
-    columns.update(pid=lanes["pid"].to_numpy(np.int64), tid=lanes["tid"].to_numpy(np.int64))
+    columns.update({name: trace.tracks[name][columns["track"]] for name in ("pid", "tid")})
     return columns

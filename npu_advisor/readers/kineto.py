@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 
 from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.messages import say
@@ -78,8 +77,7 @@ class _Tables:
         self.bad: dict[str, int] = {}
         self.lost, self.seen = 0, 0
         self.raw = {kind: self._sorted(kind, sorter.rows[kind].take()) for kind in KINDS}
-        frame = self._tracks()
-        self.tracks: Columns = {name: frame[name].to_numpy() for name in frame.columns}
+        self.tracks = self._tracks()
 
     def build(self) -> KinetoTrace:
         """The trace."""
@@ -124,23 +122,20 @@ class _Tables:
         order = np.lexsort((-columns["dur_ns"], columns["start_ns"]))
         return {name: values[order] for name, values in columns.items()}
 
-    def _tracks(self) -> pd.DataFrame:
+    def _tracks(self) -> Columns:
         tracks = self.sorter.tracks
-        names = [self._process(pid) for pid in tracks.pids]
+        process = [self._process(pid) for pid in tracks.pids]
         threads = [tracks.threads.get(key) for key in zip(tracks.pids, tracks.tids, strict=True)]
-        frame = pd.DataFrame(
-            {
-                "process": pd.array(names, dtype=object),
-                "thread": pd.array([text.strip() if text else None for text in threads], dtype=object),
-                "pid": np.array([_lane(pid) for pid in tracks.pids], np.int64),
-                "tid": np.array([_lane(tid) for tid in tracks.tids], np.int64),
-            }
-        )
         on_device = [self.raw[kind]["track"] for kind in ("kernels", "tasks") if self.raw[kind]]
-        for track in np.unique(np.concatenate(on_device)) if on_device else ():
-            if frame.loc[track, "process"] is None:
-                frame.loc[track, "process"] = f"GPU {tracks.pids[track]}"
-        return frame
+        for track in np.unique(np.concatenate(on_device)).tolist() if on_device else ():
+            if process[track] is None:
+                process[track] = f"GPU {tracks.pids[track]}"
+        return {
+            "process": np.array(process, dtype=object),
+            "thread": np.array([text.strip() if text else None for text in threads], dtype=object),
+            "pid": np.array([_lane(pid) for pid in tracks.pids], np.int64),
+            "tid": np.array([_lane(tid) for tid in tracks.tids], np.int64),
+        }
 
     def _process(self, pid: int | str) -> str | None:
         label = self.sorter.labels.get(pid)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-import pandas as pd
 
 from npu_advisor.base.errors import ProfileError
 from npu_advisor.base.heap import give_back
@@ -89,15 +88,18 @@ class _Rank:
         with self._scan():
             # While helpers scan the trace, this process reads the rest; what there is to say keeps its order.
             details, of_details = self._noted(self._details)
+            reported, of_reported = self._noted(self._reported)
             _, of_tables = self._noted(self._tables)
+            _, of_links = self._noted(self._links)
             trace = self._trace()
         self.notes += of_details
         if details is not None:
             details.notes = self.notes
-        self._device(trace, details)
+        collectives = self._device(trace, details)
+        self.notes += of_reported
+        self._collectives(trace, collectives, reported)
         self._iterations(trace)
-        self.notes += of_tables
-        self._links()
+        self.notes += of_tables + of_links
         if trace is not None and not trace.slices:
             self.notes.say("no_events", "warning", trace.file)
         self._cluster(info.rank)
@@ -325,8 +327,10 @@ class _Rank:
         finally:
             self._finish(path)
 
-    def _device(self, trace: Trace | None, details: CsvFile | None) -> None:
-        """kernels, tasks and comms from whichever of kernel_details, trace and communication.json there are."""
+    def _device(self, trace: Trace | None, details: CsvFile | None) -> CsvFile | None:
+        """kernels and tasks from whichever of kernel_details and trace there are; the rows of the former that are
+        collectives.
+        """
         kernels: Columns | None = None
         slices = np.zeros(0, np.int64)
         collectives: CsvFile | None = None
@@ -348,12 +352,16 @@ class _Rank:
             model = kernels.get("model")
             if model is not None and (model >= 0).any():
                 self.notes.say("graph_mode", "info", self._device_file(), kernels=int((model >= 0).sum()))
-        comms, rows = comm_table(collectives, trace, self._reported(), self.notes)
+        return collectives
+
+    def _collectives(self, trace: Trace | None, rows: CsvFile | None, reported: Columns | None) -> None:
+        """comms from whichever of kernel_details, trace and communication.json there are."""
+        comms, slices = comm_table(rows, trace, reported, self.notes)
         if comms is not None:
             self.columns["comms"] = comms
             self.absent.pop("comms", None)
             if trace is not None:
-                self._move_flow_ends(comms, rows, trace.comm_ops)
+                self._move_flow_ends(comms, slices, trace.comm_ops)
 
     def _device_file(self) -> str:
         path = self.source.files.get("kernel_details") or self.source.files.get("trace")
@@ -376,7 +384,7 @@ class _Rank:
             starts[point] = shifts.get((int(flows["track"][point]), int(starts[point])), starts[point])
         self.columns["flow_points"] = {**flows, "start_ns": starts}
 
-    def _reported(self) -> pd.DataFrame | None:
+    def _reported(self) -> Columns | None:
         path = self.source.files.get("communication")
         if path is None:
             return None

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from npu_advisor.base.errors import ProfileError
 from npu_advisor.base.messages import say
@@ -185,7 +184,7 @@ def _read_analysis(db: Database, device: int, content: Content, notes: Notes) ->
         content.columns["links"] = links
 
 
-def _add_reported(content: Content, reported: pd.DataFrame, notes: Notes) -> None:
+def _add_reported(content: Content, reported: Columns, notes: Notes) -> None:
     if "comms" in content.columns:
         add_split(content.columns["comms"], reported)
         return

@@ -59,27 +59,27 @@ def read_step_ledger(db: Database, device: int, notes: Notes) -> Columns | None:
     return columns
 
 
-def read_reported(db: Database) -> pd.DataFrame | None:
+def read_reported(db: Database) -> Columns | None:
     """CommAnalyzerTime and -Bandwidth in the shape of ``comm.read_communication``; None without rows."""
     times = ("start_timestamp", "elapse_time", "transit_time", "wait_time", "synchronization_time", "idle_time")
     rows = db.texts("CommAnalyzerTime", "hccl_op_name", "group_name", "type", "step", *times)
     rows = [row for row in rows if row[0] and row[0] != "Total Op Info"]
     if not rows:
         return None
-    cells = pd.DataFrame(rows, dtype=object)
-    number = {place: floats(cells[4 + place].to_numpy(object)) for place in range(len(times))}
-    frame = pd.DataFrame(
-        {"name": cells[0], "group": cells[1], "kind": cells[2], "step_id": step_numbers(list(cells[3]))}
-    )
-    start, elapsed = number[0] * 1000.0, number[1] * 1e6
-    frame["start_ns"] = _whole(start, -1)
-    frame["dur_ns"] = _whole(elapsed, 0)
+    names, groups, kinds, steps, *given = (np.array([*cells], dtype=object) for cells in zip(*rows, strict=True))
+    start, elapsed, *split = map(floats, given)
     moved = _bytes_by_op(db)
-    keys = zip(cells[0], cells[1], cells[3], strict=True)
-    frame["bytes"] = np.array([moved.get(key, math.nan) for key in keys], np.float64)
-    for name, place in _SPLIT.items():
-        frame[name] = number[1 + place] * 1000.0
-    return frame
+    keys = zip(names, groups, steps, strict=True)
+    return {
+        "name": names,
+        "group": groups,
+        "kind": kinds,
+        "step_id": step_numbers(list(steps)),
+        "start_ns": _whole(start * 1000.0, -1),
+        "dur_ns": _whole(elapsed * 1e6, 0),
+        "bytes": np.array([moved.get(key, math.nan) for key in keys], np.float64),
+        **{name: split[place - 1] * 1000.0 for name, place in _SPLIT.items()},
+    }
 
 
 def _whole(values: Float, missing: int) -> Int:
@@ -97,13 +97,12 @@ def _bytes_by_op(db: Database) -> dict[tuple[str, str, str], float]:
     return {key: bytes_moved(transports) for key, transports in sizes.items()}
 
 
-def add_split(comms: Columns, reported: pd.DataFrame) -> None:
+def add_split(comms: Columns, reported: Columns) -> None:
     """Give the collectives the bytes and times that were reported of them."""
     names = Categorical.of(reported["name"])
-    starts = reported["start_ns"].to_numpy(np.int64)
-    rows = match(comms["name"], comms["start_ns"], names, starts, within_ns=_NEAR_NS)
+    rows = match(comms["name"], comms["start_ns"], names, reported["start_ns"], within_ns=_NEAR_NS)
     for name in ("bytes", *_SPLIT) if (rows >= 0).any() else ():
-        comms[name] = np.where(rows >= 0, reported[name].to_numpy(np.float64)[rows], np.nan)
+        comms[name] = np.where(rows >= 0, reported[name][rows], np.nan)
 
 
 def read_link_traffic(db: Database) -> Columns | None:

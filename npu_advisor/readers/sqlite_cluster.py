@@ -17,7 +17,7 @@ from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
 from npu_advisor.readers.cells import Cells
 from npu_advisor.readers.cluster import of_ranks
-from npu_advisor.readers.comm import TOTAL, comm_table, communication_row
+from npu_advisor.readers.comm import TOTAL, comm_table, communication_row, reported_columns
 from npu_advisor.readers.csvfile import CsvFile
 from npu_advisor.readers.notes import Notes, UnreadableFileError
 from npu_advisor.readers.numbers import Int, floats
@@ -141,8 +141,7 @@ def _comms(db: Database, table: str, rank: int, notes: Notes) -> Columns | None:
         op, group, _ = key
         entry = {"Communication Time Info": times, "Communication Bandwidth Info": moved.get(key)}
         rows.append(communication_row(f"{op}@{group}" if group else op, "", number, entry))
-    kept = [row for row in rows if row is not None]
-    return comm_table(None, None, pd.DataFrame(kept), notes)[0] if kept else None
+    return comm_table(None, None, reported_columns(rows), notes)[0]
 
 
 def _operations(db: Database, table: str, rank: int) -> Iterator[tuple[_Key, int, dict[str, float]]]:

@@ -49,7 +49,7 @@ def read_trace(
     trace.events = sum(part.events for _, _, part in read)
     if sorter.gpu and not len(trace.hardware.get("name", ())):
         raise KinetoTraceError
-    seen = set(trace.tracks["process"][_busy_tracks(trace)].dropna()) if len(trace.tracks) else set()
+    seen = set(trace.tracks["process"][_busy_tracks(trace)])
     for piece, blocks, part in read:
         report_recovery(piece.name, blocks, part, [lane for lane in _LANES if lane not in seen], notes)
     return trace

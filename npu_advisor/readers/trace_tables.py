@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.frame import is_notebook, parse_frame, split_stack
+from npu_advisor.base.numbering import factorize
 from npu_advisor.readers.columns import Pool
 from npu_advisor.readers.device_names import is_comm_name
 from npu_advisor.readers.notes import Notes, some
@@ -48,7 +48,7 @@ class Trace:
     hardware: Columns = field(default_factory=dict)
     comm_ops: Columns = field(default_factory=dict)
     iterations: Columns = field(default_factory=dict)
-    tracks: pd.DataFrame = field(default_factory=pd.DataFrame)
+    tracks: Columns = field(default_factory=dict)
     events: int = 0
     slices: int = 0
 
@@ -65,7 +65,7 @@ class TraceTables:
         """The trace."""
         trace = Trace(self.file, slices=self.sorter.slices)
         trace.tracks = self._tracks()
-        process = trace.tracks["process"].to_numpy(object)
+        process = trace.tracks["process"]
         names = self.sorter.names
         self._spread_plain(process)
         for kind in (
@@ -107,39 +107,36 @@ class TraceTables:
         self._report_durations()
         return trace
 
-    def _tracks(self) -> pd.DataFrame:
+    def _tracks(self) -> Columns:
+        """process, thread (text, None where unnamed), pid, tid of every lane, by its number."""
         tracks = self.sorter.tracks
-        frame = pd.DataFrame(
-            {
-                "process": pd.array([tracks.processes.get(pid) for pid in tracks.pids], dtype=object),
-                "thread": pd.array(
-                    [tracks.threads.get(key) for key in zip(tracks.pids, tracks.tids, strict=True)], dtype=object
-                ),
-                "pid": np.array([_number(pid) for pid in tracks.pids], np.int64),
-                "tid": np.array([_number(tid) for tid in tracks.tids], np.int64),
-            }
-        )
-        frame["given"] = pd.array(tracks.pids, dtype=object)
-        self._guess_processes(frame)
-        return frame
+        process = [tracks.processes.get(pid) for pid in tracks.pids]
+        self._guess_processes(process)
+        return {
+            "process": np.array(process, dtype=object),
+            "thread": np.array([*map(tracks.threads.get, zip(tracks.pids, tracks.tids, strict=True))], dtype=object),
+            "pid": np.array([*map(_number, tracks.pids)], np.int64),
+            "tid": np.array([*map(_number, tracks.tids)], np.int64),
+        }
 
-    def _guess_processes(self, frame: pd.DataFrame) -> None:
+    def _guess_processes(self, process: list[str | None]) -> None:
         """Name the processes whose metadata are missing (Level0 prunes CANN's, a cut loses any) by what runs there."""
         guesses = [("ops", "Python"), ("queue", "Python"), ("frames", "Python"), ("apis", "CANN")]
         guesses += [("hardware", "Ascend Hardware"), ("comm_tasks", "HCCL")]
         for kind, label in guesses:
             if self.raw[kind]:
-                self._guess(frame, np.unique(self.raw[kind]["track"]), label)
+                self._guess(process, self.raw[kind]["track"], label)
         launches = self.raw["HostToDevice"]
         if launches:
-            self._guess(frame, np.unique(launches["track"][~launches["finish"]]), "CANN")
+            self._guess(process, launches["track"][~launches["finish"]], "CANN")
 
-    @staticmethod
-    def _guess(frame: pd.DataFrame, tracks: Int, label: str) -> None:
-        unnamed = frame.loc[tracks]
-        pids = unnamed.loc[unnamed["process"].isna(), "given"]
-        if len(pids):
-            frame.loc[frame["given"].isin(pids) & frame["process"].isna(), "process"] = label
+    def _guess(self, process: list[str | None], tracks: Int, label: str) -> None:
+        pids = self.sorter.tracks.pids
+        met = np.flatnonzero(np.bincount(tracks, minlength=len(pids)))
+        unnamed = {pids[track] for track in met.tolist() if process[track] is None}
+        for track, pid in enumerate(pids):
+            if pid in unnamed:
+                process[track] = label
 
     def _spread_plain(self, process: Any) -> None:
         """Slices without telling args go where their process says, else where their name does."""
@@ -147,26 +144,28 @@ class TraceTables:
         self.raw["comm_ops"], self.raw["overlap"] = {}, {}
         if not plain:
             return
-        where = process[plain["track"]]
-        labels = self.sorter.names.texts
-        unnamed = pd.isna(where)
+        labels, tracks = self.sorter.names.texts, plain["track"]
+
+        def of(*processes: str | None) -> Bool:
+            here: Bool = np.array([name in processes for name in process], bool)[tracks]
+            return here
 
         def named(test: Callable[[str], bool]) -> Bool:
             by_name: Bool = np.array([*map(test, labels), False], bool)[plain["name"]]
-            both: Bool = by_name & unnamed
+            both: Bool = by_name & of(None)
             return both
 
-        overlap = (where == "Overlap Analysis") | named(lambda label: label in OVERLAP)
-        comm = pd.Series(where).isin(COMM_PROCESSES).to_numpy() | named(is_comm_name)
-        api = (where == "CANN") | named(lambda label: label.partition("@")[0] in _LAYERS and "@" in label)
-        device = where == "Ascend Hardware"
-        host = where == "Python"
+        overlap = of("Overlap Analysis") | named(lambda label: label in OVERLAP)
+        comm = of(*COMM_PROCESSES) | named(is_comm_name)
+        api = of("CANN") | named(lambda label: label.partition("@")[0] in _LAYERS and "@" in label)
         timed = ("name", "track", "start_ns", "dur_ns")
         self._move(plain, overlap, "overlap", timed)
         self._move(plain, comm, "comm_ops", (*timed, "connection", "payload"))
         self._move(plain, api, "apis", (*timed, "connection"), level=-1, item=-1)
-        self._move(plain, device, "hardware", (*timed, "connection"), task_type=-1, stream=-1, task=-1, model=-1)
-        self._move(plain, host, "ops", timed, sequence=-1, fwd_thread=-1, stack=-1, shapes=-1, dtypes=-1)
+        self._move(
+            plain, of("Ascend Hardware"), "hardware", (*timed, "connection"), task_type=-1, stream=-1, task=-1, model=-1
+        )
+        self._move(plain, of("Python"), "ops", timed, sequence=-1, fwd_thread=-1, stack=-1, shapes=-1, dtypes=-1)
 
     def _move(self, plain: Columns, chosen: Any, kind: str, names: tuple[str, ...], **filled: int) -> None:
         count = int(chosen.sum())
@@ -187,7 +186,7 @@ class TraceTables:
         if bad.any():
             self.bad[kind] = int(bad.sum())
         whole = np.where(bad, 0, duration).astype(np.int64)
-        order = np.lexsort((-whole, columns["start_ns"]))
+        order = _outer_first(columns["start_ns"], whole)
         result = {name: values[order] for name, values in columns.items() if name != "dur_ns"}
         result["dur_ns"] = whole[order]
         result["bad"] = bad[order]
@@ -257,7 +256,7 @@ class TraceTables:
 
     def _lanes_of(self, trace: Trace) -> None:
         """Add pid and tid, as the writer gave them, to every table that has lanes."""
-        pid, tid = trace.tracks["pid"].to_numpy(np.int64), trace.tracks["tid"].to_numpy(np.int64)
+        pid, tid = trace.tracks["pid"], trace.tracks["tid"]
         for name, columns in trace.tables.items():
             if "track" in columns and name != "flow_points":
                 columns["pid"], columns["tid"] = pid[columns["track"]], tid[columns["track"]]
@@ -265,9 +264,8 @@ class TraceTables:
         if hardware:
             unknown = hardware["stream"] < 0
             hardware["stream"] = np.where(unknown, tid[hardware["track"]], hardware["stream"])
-        if len(trace.tracks):
-            lanes = {name: trace.tracks[name].to_numpy() for name in ("process", "thread", "pid", "tid")}
-            trace.tables["tracks"] = lanes
+        if len(pid):
+            trace.tables["tracks"] = trace.tracks
 
     def _report_durations(self) -> None:
         """Host lanes only: what becomes of device slices is known when kernel_details is read."""
@@ -277,11 +275,23 @@ class TraceTables:
             self.notes.say("bad_duration", "warning", self.file, "bad_duration_trace", kinds=kinds)
 
 
+def _outer_first(start_ns: Int, dur_ns: Int) -> Int:
+    """The rows by start, of those that start together the longest first."""
+    # The times of a lane come in order: sorting by those alone merges a few runs.
+    order = np.argsort(start_ns, kind="stable")
+    start = start_ns[order]
+    together = start[1:] == start[:-1]
+    places = np.flatnonzero(np.append(together, False) | np.append(False, together))
+    rows = order[places]
+    order[places] = rows[np.lexsort((-dur_ns[rows], start[places]))]
+    return order
+
+
 def _numbered(low: Int, high: Int) -> Int:
     """Numbers of pairs of numbers, in the order met."""
-    by_high, highs = pd.factorize(high)
-    by_low = pd.factorize(low)[0]
-    return by_low if len(highs) == 1 else pd.factorize(by_low * len(highs) + by_high)[0]
+    by_high, highs = factorize(high)
+    by_low, _ = factorize(low)
+    return by_low if len(highs) == 1 else factorize(by_low * len(highs) + by_high)[0]
 
 
 def _number(part: int | str) -> int:

@@ -39,7 +39,7 @@ def test_operations_without_the_totals(tmp_path: Path) -> None:
     path = write(tmp_path, {"step7": {"p2p": {f"hcom_send__1_0@{GROUP}": entry(None, sdma=0)}, "collective": ops}})
     rows = read_communication(path)
     assert list(rows["name"]) == ["hcom_send__1_0", "hcom_allReduce__586_0_1"] and set(rows["group"]) == {GROUP}
-    last = rows.iloc[1]
+    last = {name: values[1] for name, values in rows.items()}
     assert (last["start_ns"], last["step_id"], last["dur_ns"]) == (1700000000000010000, 7, 9_000_000)
     assert [last[name] for name in ("transit_us", "wait_us", "sync_us", "idle_us")] == [1500, 2000, 500, 5500]
     assert list(rows["bytes"]) == [4e6, 4e6] and rows["start_ns"][0] == -1 and math.isnan(rows["wait_us"][0])
