@@ -25,12 +25,17 @@ def union_per_owner(owner: Array, start: Array, end: Array) -> tuple[Array, Arra
 
 def running_end(owner: Array, end: Array) -> Array:
     """The latest end so far within each owner; rows ordered by owner."""
-    order = np.argsort(end, kind="stable")
-    place = np.empty(len(end), dtype=np.int64)
-    place[order] = np.arange(len(end))
-    # Places are small, so that all of an owner can be lifted above those of the owners before it.
-    lift = len(end) * np.cumsum(np.diff(owner, prepend=owner[:1]) != 0)
-    return np.asarray(end[order[np.maximum.accumulate(place + lift) - lift]], dtype=np.int64)
+    if not len(end):
+        return end
+    number = np.cumsum(np.diff(owner, prepend=owner[:1]) != 0)
+    low, room = int(end.min()), int(end.max()) - int(end.min()) + 1
+    place, known = end - low, None
+    if room * (int(number[-1]) + 1) >= 2**63:  # rows without a time lie decades before all others
+        known, place = np.unique(end, return_inverse=True)
+        room = len(known)
+    # Each owner is lifted above all before it, so that one sweep serves them all.
+    reach = np.maximum.accumulate(place + number * room) - number * room
+    return np.asarray(reach + low if known is None else known[reach], dtype=np.int64)
 
 
 def total_per_owner(owner: Array, start: Array, end: Array, owners: int) -> Array:
