@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from npu_advisor.base.categorical import Categorical
+from npu_advisor.base.numbering import Numbering
 from npu_advisor.readers.comm import bytes_moved
 from npu_advisor.readers.join import match
 from npu_advisor.readers.notes import Notes
@@ -34,7 +35,9 @@ LEDGER = {
 
 def step_numbers(values: list[str]) -> Int:
     """``step50``, ``50`` and ``50.0`` -> 50; -1 for anything else."""
-    return integers([re.sub(r"^step", "", value) for value in values])
+    numbers = Numbering()
+    rows = numbers.of(values)
+    return integers([re.sub(r"^step", "", value) for value in numbers])[rows]
 
 
 def read_step_ledger(db: Database, device: int, notes: Notes) -> Columns | None:
@@ -44,13 +47,13 @@ def read_step_ledger(db: Database, device: int, notes: Notes) -> Columns | None:
         rows = [row for row in rows if row[0].strip() in ("", str(device))]
     if not rows:
         return None
-    cells = pd.DataFrame(rows, dtype=object)
-    columns: Columns = {"step_id": step_numbers(list(cells[1]))}
+    _, steps, *given = zip(*rows, strict=True)
+    columns: Columns = {"step_id": step_numbers(list(steps))}
     negative = []
-    for place, (name, title) in enumerate(LEDGER.items(), start=2):
+    for (name, title), cells in zip(LEDGER.items(), given, strict=True):
         if not db.has("StepTraceTime", title):
             continue
-        values = floats(cells[place].to_numpy(object))
+        values = floats(cells)
         if (values < 0).any():
             negative.append(f"{title} {np.nanmin(values):g}")
         columns[name] = np.where(values < 0, 0.0, values)
@@ -112,17 +115,15 @@ def read_link_traffic(db: Database) -> Columns | None:
     rows = [row for row in rows if row[4].isdigit() and row[5].isdigit() and len(row[4]) < 10 and len(row[5]) < 10]
     if not rows:
         return None
-    cells = pd.DataFrame(rows, dtype=object)
-    size, time, bandwidth = (floats(cells[place].to_numpy(object)) for place in (7, 8, 9))
+    ops, groups, kinds, steps, src, dst, transports, *given = map(list, zip(*rows, strict=True))
+    size, time, bandwidth = map(floats, given)
     return {
-        "op": np.array(
-            [f"{op}@{group}" if group else op for op, group in zip(cells[0], cells[1], strict=True)], object
-        ),
-        "kind": cells[2].to_numpy(object),
-        "step_id": step_numbers(list(cells[3])),
-        "src": np.array([int(text) for text in cells[4]], np.int64),
-        "dst": np.array([int(text) for text in cells[5]], np.int64),
-        "transport": cells[6].to_numpy(object),
+        "op": np.array([f"{op}@{group}" if group else op for op, group in zip(ops, groups, strict=True)], object),
+        "kind": np.array(kinds, object),
+        "step_id": step_numbers(steps),
+        "src": np.array([*map(int, src)], np.int64),
+        "dst": np.array([*map(int, dst)], np.int64),
+        "transport": np.array(transports, object),
         "bytes": size * _MB,
         "transit_us": time * 1000.0,
         "bandwidth_gbs": bandwidth,

@@ -118,9 +118,9 @@ def _rank_rows(db: Database, notes: Notes) -> tuple[CsvFile, Int]:
     rows = db.texts(_STEPS, *_LEDGER.values())
     if not rows:
         raise UnreadableFileError(say("reason.no_rows"))
-    cells = pd.DataFrame(rows, columns=list(_LEDGER), dtype=object)
-    columns = {name: Cells.of(cells[name].tolist()) for name, column in _LEDGER.items() if db.has(_STEPS, column)}
-    columns["step_id"] = Cells.of([*map(str, step_numbers(cells["step_id"].tolist()))])
+    cells = dict(zip(_LEDGER, map(list, zip(*rows, strict=True)), strict=True))
+    columns = {name: Cells.of(cells[name]) for name, column in _LEDGER.items() if db.has(_STEPS, column)}
+    columns["step_id"] = Cells.of([*map(str, step_numbers(cells["step_id"]))])
     return of_ranks(CsvFile(db.file, columns, len(rows), notes))
 
 

@@ -215,11 +215,12 @@ class _Records:
 
     def _number(self, at: Int, kinds: Bytes) -> Float:
         """The same with fractions."""
-        value = _at(self._data, ">f8")[at].astype(np.float64)
-        rest = np.broadcast_to(kinds != _REAL, at.shape)
-        if rest.any():
-            kinds = np.broadcast_to(kinds, at.shape)[rest]
-            value[rest] = np.where(kinds == _NULL, np.nan, self._whole(at[rest], kinds))
+        real = np.broadcast_to(kinds == _REAL, at.shape)
+        if not real.any():
+            return np.where(kinds == _NULL, np.nan, self._whole(at, kinds))
+        value: Float = _at(self._data, ">f8")[at].astype(np.float64)
+        if not real.all():
+            value[~real] = self._number(at[~real], kinds[~real])
         return value
 
 
