@@ -6,7 +6,6 @@ import math
 import re
 
 import numpy as np
-import pandas as pd
 
 from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.numbering import Numbering

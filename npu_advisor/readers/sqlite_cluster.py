@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
