@@ -10,7 +10,7 @@ from pathlib import Path
 from string import Formatter
 
 import pytest
-from places import REPOSITORY
+from places import DEMO, REPOSITORY
 
 from npu_advisor.base.messages import MESSAGES
 
@@ -98,6 +98,20 @@ def test_help_needs_no_heavy_library(arguments: list[str]) -> None:
         assert result.returncode == 0, result.stderr
         assert result.stderr.startswith("[] "), result.stderr
     assert min(float(result.stderr.split()[-1]) for result in results) < 0.4
+
+
+@pytest.mark.parametrize("form", ["terminal", "json"])
+def test_a_report_needs_no_data_frame(form: str) -> None:
+    """Importing pandas takes longer, and more memory, than reading and judging a small profile."""
+    program = (
+        "import sys\n"
+        "from npu_advisor.__main__ import main\n"
+        f"sys.argv = ['npu-advisor', {str(DEMO)!r}, '-f', {form!r}, '-q']\n"
+        "assert not main()\n"
+        "print(sorted({'pandas', 'pyarrow', 'networkx', 'sqlite3'} & set(sys.modules)), file=sys.stderr)\n"
+    )
+    result = _run(sys.executable, "-c", program)
+    assert result.stderr == "[]\n" and result.stdout, result.stderr
 
 
 def test_importing_the_package_imports_nothing_else() -> None:
