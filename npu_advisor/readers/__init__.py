@@ -1,6 +1,6 @@
 """Readers: find the profiles under a path and read each rank into the model. No policy here, only repair and labels.
 
-Everything is imported on first use: a process that only scans a part of a trace needs no pandas.
+Everything is imported on first use: a process that only scans a part of a trace needs little of it.
 """
 
 from __future__ import annotations
