@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from npu_advisor.base.numbering import factorize
+from npu_advisor.base.numbering import factorize, first_equal
 from npu_advisor.base.whole import narrow, widened
 from npu_advisor.readers.numbers import DAY_NS, Bool, Int
 from npu_advisor.readers.trace_tables import Columns
@@ -123,8 +123,7 @@ def alike(values: Int, starts: Int) -> tuple[Int, Int]:
     while len(rest):
         powers = np.cumprod(np.full(int(counts.max()), odd, np.uint64))
         sums = np.add.reduceat(values.astype(np.uint64) * powers[within], starts)[rest]
-        _, firsts, groups = np.unique(sums, return_index=True, return_inverse=True)
-        leader[rest] = rest[firsts][groups]
+        leader[rest] = rest[first_equal(sums[:, None])]
         place = np.minimum(np.repeat(starts[leader], counts) + within, len(values) - 1)
         differ = np.logical_or.reduceat(values != values[place], starts) | (counts != counts[leader])
         rest, odd = np.flatnonzero(differ), odd + 2
