@@ -3,6 +3,7 @@
     python benchmarks/read.py                      100 MB and 1 GB, three runs each
     python benchmarks/read.py --size 50MB --runs 5
     python benchmarks/read.py --size 100MB --profile    also where the time of one run goes
+    python benchmarks/read.py --size 100MB --ranks 8    what further ranks of a run cost beside one
 
 All run in fresh processes, in turn, and the best of the runs counts, so the ratios hold on any machine; the times do
 not. "same as SQLite" reads the same content from the databases that the exporter can write instead. "second run" asks
@@ -112,10 +113,10 @@ def _commands(folder: str, settings: list[str], trace: Path) -> dict[str, list[s
     return found
 
 
-def _generated(place: Path, settings: list[str]) -> str:
-    """A profile with these settings of the generator; where it is."""
+def _generated(place: Path, settings: list[str], ranks: int = 1) -> str:
+    """Profiles with these settings of the generator; where they are."""
     generator = [sys.executable, str(ROOT / "fixtures" / "generate.py"), str(place)]
-    subprocess.run([*generator, *settings], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*generator, *settings, "--ranks", str(ranks)], check=True, stdout=subprocess.DEVNULL)
     return str(place)
 
 
@@ -155,6 +156,29 @@ def benchmark(size: str, runs: int, profile: bool) -> None:
             )
 
 
+def benchmark_ranks(size: str, runs: int, ranks: int) -> None:
+    """Generate ``ranks`` profiles of ``size`` of one run, measure runs on one, half and all of them, print."""
+    with tempfile.TemporaryDirectory() as root:
+        job = Path(_generated(Path(root) / "job", ["--size", size, "--plant", "all", "--truth-steps", "1"], ranks))
+        found = sorted(job.glob("*_ascend_pt"))
+        counts = sorted({1, max(ranks // 2, 1), ranks})
+        commands = {
+            count: [sys.executable, "-m", "npu_advisor", *map(str, found[:count]), "-o", f"{root}/report.txt", "-q"]
+            for count in counts
+        }
+        costs: dict[int, list[Cost]] = {count: [] for count in counts}
+        for _ in range(runs):
+            for count, command in commands.items():
+                costs[count].append(measured(command))
+    base = _best(costs[1])
+    print(f"ranks of {size} each")
+    print(f"{'ranks':>6}{'wall s':>9}{'of one':>8}{'CPU s':>9}{'of one':>8}{'peak MB':>9}{'a further rank':>16}")
+    for count in counts:
+        cost = _best(costs[count])
+        shares = f"{cost.wall:9.2f}{cost.wall / base.wall:8.2f}{cost.cpu:9.2f}{cost.cpu / base.cpu:8.2f}{cost.mb:9.0f}"
+        print(f"{count:6}{shares}" + (f"{(cost.mb - base.mb) / (count - 1):16.1f}" if count > 1 else ""), flush=True)
+
+
 def _print(megabytes: float, costs: dict[str, Cost]) -> None:
     base = costs["json.load"]
     print(f"trace_view.json of {megabytes:.0f} MB")
@@ -169,10 +193,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", action="append", help="100MB, 1GB, ...; may be repeated")
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--profile", action="store_true", help="also print where our time goes")
     options = parser.parse_args()
     for size in options.size or ["100MB", "1GB"]:
-        benchmark(size, options.runs, options.profile)
+        if options.ranks > 1:
+            benchmark_ranks(size, options.runs, options.ranks)
+        else:
+            benchmark(size, options.runs, options.profile)
 
 
 if __name__ == "__main__":
