@@ -234,6 +234,8 @@ def load_profile(path: str | Path, rank: int | None = None) -> Profile:
 def finish(profile: Profile, steps: Sequence[int] = ()) -> Profile:
     """Link a profile as a reader left it, keep only ``steps`` if any are named, and register its derived tables."""
     link(profile)
+    # What lies in what is told by the columns now.
+    profile.cache.clear()
     give_back()
     if steps:
         keep_steps(profile, steps)

@@ -49,16 +49,17 @@ class Aside:
         return kept
 
     def put_parts(self, thing: T) -> T:
-        """The same with the arrays in it from the file: those of lists, tuples and dataclasses, however deep."""
+        """The same with the arrays in it from the file: those of lists, tuples and dataclasses, however deep. What is
+        there several times is one thing there, too."""
         arrays: list[Array] = []
 
         def met(array: Array) -> Array:
             arrays.append(array)
             return array
 
-        _changed(thing, met)
+        _changed(thing, met, {})
         moved = iter(self.put(arrays))
-        made: T = _changed(thing, lambda _: next(moved))
+        made: T = _changed(thing, lambda _: next(moved), {})
         return made
 
     def _written(self, arrays: Sequence[Array]) -> list[Array]:
@@ -102,14 +103,21 @@ def _movable(array: Array) -> bool:
     return bool(array.nbytes) and not array.dtype.hasobject and not is_aside(array)
 
 
-def _changed(thing: Any, change: Callable[[Array], Array]) -> Any:
+def _changed(thing: Any, change: Callable[[Array], Array], known: dict[int, Any]) -> Any:
+    """``known`` is what became of the things met before, by their id."""
+    if id(thing) not in known:
+        known[id(thing)] = _made(thing, change, known)
+    return known[id(thing)]
+
+
+def _made(thing: Any, change: Callable[[Array], Array], known: dict[int, Any]) -> Any:
     if isinstance(thing, np.ndarray):
         return change(thing)
     if isinstance(thing, list | tuple):
-        parts = [_changed(part, change) for part in thing]
+        parts = [_changed(part, change, known) for part in thing]
         return thing._make(parts) if hasattr(thing, "_make") else type(thing)(parts)
     if is_dataclass(thing) and not isinstance(thing, type):
-        return replace(thing, **{one.name: _changed(getattr(thing, one.name), change) for one in fields(thing)})
+        return replace(thing, **{one.name: _changed(getattr(thing, one.name), change, known) for one in fields(thing)})
     return thing
 
 

@@ -320,7 +320,11 @@ def _cures(results: Results, group: list[int], key: Callable[[RawFinding], str],
     for entry in entries.values():
         _everywhere(entry, replayer)
     # What is put together is let go apart.
-    return [entry.cure() for entry in (entries.pop(name) for name in [*entries]) if entry.variants]
+    found = [entry.cure() for entry in (entries.pop(name) for name in [*entries]) if entry.variants]
+    if replayer.aside is None:
+        return found
+    aside = replayer.aside.put_parts([cure.edits for cure in found])
+    return [cure._replace(edits=edits) for cure, edits in zip(found, aside, strict=True)]
 
 
 def _values(replayer: Replayer, position: int, fix: RawFix) -> Floats | None:

@@ -64,13 +64,14 @@ class _Thing:
 
 
 def test_the_arrays_in_a_thing_are_put_aside_wherever_they_are() -> None:
-    before = _Thing(COLUMNS[0], _Pair(COLUMNS[1], [(COLUMNS[3], None), 5]), "name")
+    before = _Thing(COLUMNS[0], _Pair(COLUMNS[1], [(COLUMNS[3], None), 5, COLUMNS[0]]), "name")
     after = Aside().put_parts(before)
     inner = after.pair.rest[0][0]
     assert [is_aside(array) for array in (after.array, after.pair.one, inner)] == [True] * 3
     assert after.array.tolist() == COLUMNS[0].tolist()
     assert after.pair.one.tolist() == COLUMNS[1].tolist()
     assert inner.tolist() == COLUMNS[3].tolist()
+    assert after.pair.rest[2] is after.array
     assert (after.name, after.pair.rest[0][1], after.pair.rest[1]) == ("name", None, 5)
 
 

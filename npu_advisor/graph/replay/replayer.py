@@ -51,6 +51,7 @@ class Replayer:
 
     def __init__(self, profiles: Profile | Sequence[Profile], aside: Aside | None = None) -> None:
         self.profiles = [profiles] if isinstance(profiles, Profile) else list(profiles)
+        self.aside = aside
         self.graph: Graph = build(self.profiles)
         if aside is not None:
             self.graph = aside.put_parts(self.graph)
