@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from npu_advisor.base.frame import Frame, parse_frame
+from npu_advisor.base.heap import give_back
 from npu_advisor.base.intervals import Ints, clip, covered, union
 from npu_advisor.base.messages import say
 from npu_advisor.base.terms import Text
@@ -95,6 +96,7 @@ def _longest_first(profiles: Sequence[Profile]) -> Iterator[list[tuple[str, list
             for table in tables:
                 for label, event in _events(profile, position, table):
                     groups[label].append(event)
+            give_back()
         weight = {label: _ns(profiles, events) for label, events in groups.items()}
         heaviest = sorted(groups.items(), key=lambda item: -weight[item[0]])[:MOST_TRIED]
         yield [(name, events) for (name, _), events in heaviest]

@@ -27,6 +27,7 @@ from typing import NamedTuple, get_args
 
 import numpy as np
 
+from npu_advisor.base.heap import give_back
 from npu_advisor.base.intervals import Ints, Spans, clip, intersect, subtract, union
 from npu_advisor.base.terms import PathPart
 from npu_advisor.graph.idle import DATA_OPS
@@ -129,6 +130,7 @@ def _paths(
     found = []
     for number, (rank, told) in enumerate(zip(graph.ranks, waits, strict=True)):
         found.append(_rank_paths(graph, calibrated, number, parent, waiting(rank, told), windows(rank.profile)))
+        give_back()
     return found
 
 
