@@ -94,7 +94,7 @@ class GrowingCells:
         if self._coded is None:
             self._coded = len(cells) < _TELLING or 2 * len(numbers) < len(cells)
         if self._coded:
-            self._parts.append(codes)
+            self._parts.append(codes.astype(np.min_scalar_type(-len(numbers))))
             return
         self._parts.append(_texts(_fixed([*numbers]))[codes])
         self._numbers.clear()

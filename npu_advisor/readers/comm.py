@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from npu_advisor.readers.device_names import comm_type
 from npu_advisor.readers.halves import without_halves
 from npu_advisor.readers.join import match, take
 from npu_advisor.readers.notes import Notes, UnreadableFileError
-from npu_advisor.readers.numbers import DAY_NS, Int, ns_from_any, sound_durations
+from npu_advisor.readers.numbers import DAY_NS, Float, Int, ns_from_any, sound_durations
 from npu_advisor.readers.trace_tables import Columns, Trace
 
 _STEP = re.compile(r"^step(\d{1,9})$")
@@ -128,20 +128,34 @@ def bytes_moved(transports: Any) -> float:
 def read_links(path: Path) -> Columns:
     """Columns of ``links`` from communication_matrix.json. Raises UnreadableFileError."""
     rows = [
-        (op, kind, step, *ends, str(entry.get("Transport Type") or ""), *map(_finite, map(entry.get, _LINK)))
+        (op, kind, step, *ends, str(entry.get("Transport Type") or ""), *map(entry.get, _LINK))
         for step, kind, op, pairs in _entries(read_json(path))
         for pair, entry in pairs.items()
         if (ends := _ends(pair)) and isinstance(entry, dict)
     ]
     if not rows:
         raise UnreadableFileError(say("reason.no_rows"))
-    names = ("op", "kind", "step_id", "src", "dst", "transport", "bytes", "transit_us", "bandwidth_gbs")
-    columns = {name: np.array(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)}
-    columns.update(bytes=columns["bytes"] * _MB, transit_us=columns["transit_us"] * 1000)
-    return columns
+    op, kind, step, src, dst, transport, size, time, bandwidth = zip(*rows, strict=True)
+    texts = {"op": op, "kind": kind, "transport": transport}
+    numbers = {"step_id": step, "src": src, "dst": dst}
+    return {
+        **{name: np.array(values, dtype=object) for name, values in texts.items()},
+        **{name: np.array(values, np.int64) for name, values in numbers.items()},
+        "bytes": _all_finite(size) * _MB,
+        "transit_us": _all_finite(time) * 1000,
+        "bandwidth_gbs": _all_finite(bandwidth),
+    }
 
 
 _LINK = ("Transit Size(MB)", "Transit Time(ms)", "Bandwidth(GB/s)")
+
+
+def _all_finite(values: Sequence[Any]) -> Float:
+    """As ``_finite`` of each."""
+    if {*map(type, values)} == {float}:
+        numbers = np.array(values, np.float64)
+        return np.where(np.abs(numbers) <= _LARGEST, numbers, np.nan)
+    return np.array([*map(_finite, values)], np.float64)
 
 
 @cache

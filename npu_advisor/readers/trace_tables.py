@@ -121,6 +121,8 @@ class TraceTables:
 
     def _guess_processes(self, process: list[str | None]) -> None:
         """Name the processes whose metadata are missing (Level0 prunes CANN's, a cut loses any) by what runs there."""
+        if None not in process:
+            return
         guesses = [("ops", "Python"), ("queue", "Python"), ("frames", "Python"), ("apis", "CANN")]
         guesses += [("hardware", "Ascend Hardware"), ("comm_tasks", "HCCL")]
         for kind, label in guesses:
