@@ -101,6 +101,8 @@ def clip(spans: Spans, low: int, high: int) -> Spans:
     """The part of a union inside ``[low, high)``."""
     # Callers clip to one step after the other: only the intervals that reach into it may cost anything.
     first, last = np.searchsorted(spans.end, low, side="right"), np.searchsorted(spans.start, high)
+    if first >= last:
+        return empty()
     return union(np.clip(spans.start[first:last], low, high), np.clip(spans.end[first:last], low, high))
 
 

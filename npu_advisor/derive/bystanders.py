@@ -74,7 +74,7 @@ def _outermost(profile: Profile, table: Table) -> Ints:
     if not len(table):
         return np.zeros(0, dtype=np.int64)
     steps, idle = profile.table("steps"), profile.table("idle")
-    step = step_of(profile, table)
+    step = step_of(profile, table, np.arange(len(table)))
     step_ns = np.where(step >= 0, steps["dur_ns"][np.maximum(step, 0)], np.iinfo(np.int64).max)
     lost = covered(table["start_ns"], table["end_ns"], union(idle["start_ns"], idle["end_ns"]))
     long_ = table["dur_ns"] >= MIN_STEP_SHARE * step_ns
@@ -87,13 +87,13 @@ def _outermost(profile: Profile, table: Table) -> Ints:
     return np.flatnonzero(good & (above < 0))
 
 
-def step_of(profile: Profile, table: Table) -> Ints:
-    """The step row of each event, -1 for none."""
+def step_of(profile: Profile, table: Table, rows: Ints) -> Ints:
+    """The step row of each of these events, -1 for none."""
     if table.spec.column("step"):
-        return np.asarray(table["step"])
+        return np.asarray(table.at("step", rows))
     steps = profile.table("steps")
-    row = np.searchsorted(steps["start_ns"], table["start_ns"], side="right") - 1
-    inside = (row >= 0) & (table["end_ns"] <= steps["end_ns"][np.maximum(row, 0)])
+    row = np.searchsorted(steps["start_ns"], table.at("start_ns", rows), side="right") - 1
+    inside = (row >= 0) & (table.at("end_ns", rows) <= steps["end_ns"][np.maximum(row, 0)])
     return np.where(inside, row, -1)
 
 

@@ -103,7 +103,7 @@ def _longest_first(profiles: Sequence[Profile]) -> Iterator[list[tuple[str, list
 
 
 def _ns(profiles: Sequence[Profile], events: list[_Event]) -> int:
-    return sum(int(profiles[event.position].table(event.table)["dur_ns"][event.rows].sum()) for event in events)
+    return sum(int(profiles[event.position].table(event.table).at("dur_ns", event.rows).sum()) for event in events)
 
 
 def _events(profile: Profile, position: int, name: str) -> Iterator[tuple[Label, _Event]]:
@@ -111,20 +111,22 @@ def _events(profile: Profile, position: int, name: str) -> Iterator[tuple[Label,
     table, steps = profile.table(name), profile.table("steps")
     if not len(table):
         return
-    step = step_of(profile, table)
+    # Few of all the events last so long: the others are not looked at.
+    rows = np.flatnonzero(table["dur_ns"] >= MIN_STEP_SHARE * steps["dur_ns"].min(initial=np.iinfo(np.int64).max))
+    step, dur = step_of(profile, table, rows), table.at("dur_ns", rows)
     step_ns = np.where(step >= 0, steps["dur_ns"][np.maximum(step, 0)], np.iinfo(np.int64).max)
-    long_ = (table["dur_ns"] >= MIN_STEP_SHARE * step_ns) & (table["dur_ns"] < 0.98 * step_ns)
+    long_ = (dur >= MIN_STEP_SHARE * step_ns) & (dur < 0.98 * step_ns)
     long_ &= (step >= 0) & steps["complete"][np.maximum(step, 0)]
     if name in HOST:
-        long_ &= eligible(table)
+        long_ &= eligible(table)[rows]
     groups: dict[Label, list[int]] = defaultdict(list)
     frames: dict[Label, Frame | None] = {}
-    for row in np.flatnonzero(long_).tolist():
+    for row in rows[long_].tolist():
         text, frame = label_of(profile, table, row) if name in HOST else _device_label(table, row)
         frames[text, str(frame)] = frame
         groups[text, str(frame)].append(row)
-    for label, rows in groups.items():
-        yield label, _Event(position, name, np.array(rows, dtype=np.int64), frames[label])
+    for label, members in groups.items():
+        yield label, _Event(position, name, np.array(members, dtype=np.int64), frames[label])
 
 
 def _device_label(table: Table, row: int) -> tuple[str, Frame | None]:
@@ -135,8 +137,8 @@ def _device_label(table: Table, row: int) -> tuple[str, Frame | None]:
 def _calls(replayer: Replayer, event: _Event) -> list[tuple[int, int, int]]:
     """Track, start and end of each row."""
     table = replayer.profiles[event.position].table(event.table)
-    track, start, length = (table[key][event.rows] for key in ("track", "start_ns", "dur_ns"))
-    return list(zip(track.tolist(), start.tolist(), (start + length).tolist(), strict=True))
+    columns = (table.at(name, event.rows).tolist() for name in ("track", "start_ns", "end_ns"))
+    return list(zip(*columns, strict=True))
 
 
 def _inside(replayer: Replayer, event: _Event, spoken: list[tuple[int, int, int]]) -> bool:
@@ -160,8 +162,8 @@ def _is_claimed(replayer: Replayer, event: _Event, claims: Claims) -> bool:
             continue
         track, start, end = (np.array(column) for column in zip(*_calls(replayer, event), strict=True))
         for lane in np.unique(track):
-            mine = rows[table["track"][rows] == lane]
-            spans = union(table["start_ns"][mine], table["start_ns"][mine] + table["dur_ns"][mine])
+            mine = rows[table.at("track", rows) == lane]
+            spans = union(table.at("start_ns", mine), table.at("end_ns", mine))
             here = track == lane
             length = end[here] - start[here]
             if (covered(start[here], end[here], spans) >= CLAIMED * length).any():
@@ -171,28 +173,29 @@ def _is_claimed(replayer: Replayer, event: _Event, claims: Claims) -> bool:
 
 def _removed(replayer: Replayer, event: _Event) -> Edit:
     """The edit that takes an event away."""
-    edit = replayer.fixer(event.position).context.edit
+    edit = replayer.editor(event.position)
     table = replayer.profiles[event.position].table(event.table)
     if event.table in DEVICE:
         return edit.remove_tasks(replayer.graph.ranks[event.position].tasks.of(event.table, event.rows))
-    parts = []
-    for track in np.unique(table["track"][event.rows]).tolist():
-        rows = event.rows[table["track"][event.rows] == track]
-        spans = union(table["start_ns"][rows], table["end_ns"][rows])
+    parts, tracks = [], table.at("track", event.rows)
+    for track in np.unique(tracks).tolist():
+        rows = event.rows[tracks == track]
+        spans = union(table.at("start_ns", rows), table.at("end_ns", rows))
         parts += [edit.cut(track, spans.start, spans.end), edit.no_wait(track, spans.start, spans.end)]
     return merge(parts)
 
 
 def _us_per_step(replayer: Replayer, event: _Event) -> float:
     profile = replayer.profiles[event.position]
-    return float(profile.table(event.table)["dur_us"][event.rows].sum()) / int(profile.table("steps")["complete"].sum())
+    lasts = profile.table(event.table).at("dur_us", event.rows)
+    return float(lasts.sum()) / int(profile.table("steps")["complete"].sum())
 
 
 def _reason(replayer: Replayer, event: _Event, paths: Sequence[StepPath], saved_us: float) -> Text:
     """What the critical path does while the event lasts, and what of its time would be saved all the same."""
     profile = replayer.profiles[event.position]
     table, step_us = profile.table(event.table), float(profile.table("steps")["dur_us"].mean())
-    row = int(event.rows[np.argmax(table["dur_ns"][event.rows])])
+    row = int(event.rows[np.argmax(table.at("dur_ns", event.rows))])
     low, high = int(table["start_ns"][row]), int(table["end_ns"][row])
     meanwhile: dict[str, int] = defaultdict(int)
     for path in paths:

@@ -57,6 +57,7 @@ class Replayer:
             self.graph = aside.put_parts(self.graph)
             give_back()
         self._fixers: dict[int, Fixer] = {}
+        self._editors: dict[int, Editor] = {}
         self._limits = [limit for rank in self.graph.ranks for limit in rank.limits]
         net = self.graph.net
         self.solver = Solver(net.rec, net.src, net.dst, CHAIN_RANK[net.kind])
@@ -122,12 +123,19 @@ class Replayer:
     def fixer(self, number: int) -> Fixer:
         """Makes edits of the rank at ``number`` in ``profiles``."""
         if number not in self._fixers:
-            self._fixers[number] = Fixer(Editor(self.graph, number, self.calibrated))
+            self._fixers[number] = Fixer(self.editor(number))
         return self._fixers[number]
+
+    def editor(self, number: int) -> Editor:
+        """Cuts, removes and adds what is told of the rank at ``number`` in ``profiles``."""
+        if number not in self._editors:
+            self._editors[number] = Editor(self.graph, number, self.calibrated)
+        return self._editors[number]
 
     def forget_fixers(self) -> None:
         """Have those that were asked for made anew when they are asked for again."""
         self._fixers.clear()
+        self._editors.clear()
 
     def expect(self, edits: Sequence[Edit]) -> None:
         """Get ready for these edits: what is worked out from now on holds the edges that they add. A first replay
