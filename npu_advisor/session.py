@@ -104,7 +104,7 @@ class Session:
             # Rules that were left out might blame what looks harmless.
             not_the_cause=summary.not_the_cause(profiles, priced, self.roots) if whole else [],
             rules=summary.outcomes([outcomes for _, outcomes in self.results]),
-            diagnostics=[remark for profile in profiles for remark in summary.remarks(profile)],
+            diagnostics=[*(remark for one in profiles for remark in summary.remarks(one)), *priced.remarks],
             profiler_call=summary.profiler_call(self.results),
         )
 

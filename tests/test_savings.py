@@ -132,6 +132,28 @@ def test_a_replay_that_fails_half_way_leaves_no_figure_behind(
     assert {saving.basis for saving in told} == {Basis.UPPER_BOUND}
     assert all(saving.assumes and "half way" in saving.assumes.en for saving in told)
     assert report.saving.joint_us_per_step <= sum(saving.us_per_step for saving in told) + 1e-6
+    (remark,) = [remark for remark in report.diagnostics if remark.code == "replay_failed"]
+    assert "ValueError: half way" in remark.message.en
+    assert "half way" in remark.message.zh
+    assert report.replay
+
+
+@pytest.mark.parametrize("broken", ["fixer", "expect"])
+def test_a_replay_that_cannot_be_edited_says_so_and_how_well_it_replays(
+    broken: str, generated: Generated, report_of: ReportOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = generated(TWINS["one card"])
+    plain = report_of(folder)
+    assert "replay_failed" not in {remark.code for remark in plain.diagnostics}
+
+    def failing(*_: object) -> None:
+        raise ValueError(broken)
+
+    monkeypatch.setattr(Replayer, broken, failing)
+    report = analyze(folder)
+    assert "replay_failed" in {remark.code for remark in report.diagnostics}
+    assert {finding.saving.basis for finding in report.findings if finding.saving} == {Basis.UPPER_BOUND}
+    assert report.replay == plain.replay
 
 
 def test_a_recording_that_is_partly_anchored_gives_a_range(

@@ -24,7 +24,7 @@ from npu_advisor.engine.reach import carry
 from npu_advisor.engine.run import RawFinding, RawFix, RuleResult
 from npu_advisor.engine.savings import Run, Savings, Trusted, per_iteration, replayed
 from npu_advisor.engine.stages import below
-from npu_advisor.findings import After, Finding, JointSaving, Link, Replay, Saving
+from npu_advisor.findings import After, Finding, JointSaving, Link, Remark, Replay, Saving
 from npu_advisor.graph.build import EventGraph, event_graph
 from npu_advisor.model.profile import Profile
 
@@ -33,12 +33,13 @@ MODEL_ERROR = 0.1
 
 
 class Priced(NamedTuple):
-    """Findings in order of worth, and what all of them save together."""
+    """Findings in order of worth, what all of them save together, and ``remarks`` on what could not be priced."""
 
     findings: list[Finding]
     saving: JointSaving
     replay: list[Replay]
     trusted: list[Trusted]
+    remarks: list[Remark]
 
 
 class Claim(NamedTuple):
@@ -91,7 +92,13 @@ def price(
         name = name_of[raw]
         findings[name] = _with_after(findings[name], hidden_by, name_of)
     ordered = sorted(findings.values(), key=_worth)
-    return Priced(ordered, _together(results, per_rank, savings.joint), savings.replay, savings.trusted)
+    together = _together(results, per_rank, savings.joint)
+    return Priced(ordered, together, savings.replay, savings.trusted, [_fault(error) for error in savings.faults])
+
+
+def _fault(error: str) -> Remark:
+    """An upper bound is all that is left where the replay fails: that is said once, not with each figure alone."""
+    return Remark(code="replay_failed", severity="warning", file="", message=say("diag.replay_failed", error=error))
 
 
 def _with_after(finding: Finding, hidden_by: list[tuple[list[int], float]], name_of: dict[int, str]) -> Finding:

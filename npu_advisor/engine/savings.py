@@ -61,7 +61,8 @@ class Savings:
 
     ``ranged`` are findings whose recording is anchored so much that their figure is a range. ``after`` is by raw
     finding: which others must be fixed before it saves anything, and what it saves then (us per step). ``joint`` is
-    what all findings save together: expected, low and high; None where nothing is replayed.
+    what all findings save together: expected, low and high; None where nothing is replayed. ``faults`` are errors of
+    ours.
     """
 
     by_finding: dict[int, Saving] = field(default_factory=dict)
@@ -71,6 +72,7 @@ class Savings:
     ranged: set[int] = field(default_factory=set)
     after: dict[int, list[tuple[list[int], float]]] = field(default_factory=dict)
     trusted: list[Trusted] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
 
     def of(self, raw: RawFinding, bound_us: float) -> Saving | None:
         """The replayed saving of a finding. Where anchors may hide part of it, the range reaches up to its bound."""
@@ -82,7 +84,7 @@ class Savings:
 
 @dataclass(frozen=True)
 class Run:
-    """Ranks replayed together (``positions`` among the profiles), or why they are not (``failed``).
+    """Ranks replayed together (``positions`` among the profiles); why they are not (``failed``), or an ``error`` of ours.
 
     Savings are on top of ``done``, an edit that is applied already and saves ``done_ns`` per step. ``anchored`` is the
     share of the recorded time that only anchors hold.
@@ -91,6 +93,7 @@ class Run:
     positions: list[int]
     replayer: Replayer | None = None
     failed: Text | None = None
+    error: str | None = None
     anchored: float = 0.0
     done: Edit = NO_EDIT
     done_ns: float = 0.0
@@ -98,6 +101,8 @@ class Run:
     @property
     def reason(self) -> Text | None:
         """Why these ranks are not believed; None when they are."""
+        if self.error is not None:
+            return say("saving.failed", error=self.error)
         if self.replayer is None:
             return self.failed
         if self.replayer.error > MAX_ERROR:
@@ -137,7 +142,7 @@ def _built(profiles: Sequence[Profile], positions: list[int], aside: Aside | Non
             made.append(say("saving.cycle"))
 
     if (error := guarded(build)) is not None:
-        return Run(positions, failed=say("saving.failed", error=error))
+        return Run(positions, error=error)
     give_back()
     (found,) = made
     if isinstance(found, Text):
@@ -152,13 +157,13 @@ def replayed(results: Results, key: Callable[[RawFinding], str], runs: Sequence[
     """
     found = Savings()
     for run in replay_runs([profile for profile, _ in results]) if runs is None else runs:
-        reason = run.failed
         if (replayer := run.replayer) is not None:
             run = _audited(results, run, replayer)
-            error = guarded(partial(_price_run, results, run, replayer, key, found))
-            reason = say("saving.failed", error=error) if error is not None else run.reason
-        if reason is not None:
+            run = replace(run, error=guarded(partial(_price_run, results, run, replayer, key, found)))
+        if (reason := run.reason) is not None:
             found.reasons |= dict.fromkeys(run.positions, reason)
+        if run.error is not None:
+            found.faults.append(run.error)
     return found
 
 

@@ -124,6 +124,10 @@ ENGINE: dict[str, tuple[str, str]] = {
         "the replay failed ({error})",
         "重放失败（{error}）",
     ),
+    "diag.replay_failed": (
+        "savings are upper bounds only, as the replay failed: {error}. Please report this",
+        "重放失败，收益只能给出上限：{error}。请反馈此问题",
+    ),
     "saving.cycle": (
         "the recorded times contradict each other",
         "采集的时间相互矛盾",
