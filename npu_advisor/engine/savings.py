@@ -84,7 +84,7 @@ class Savings:
 
 @dataclass(frozen=True)
 class Run:
-    """Ranks replayed together (``positions`` among the profiles); why they are not (``failed``), or an ``error`` of ours.
+    """Ranks replayed together (``positions`` among the profiles), why they are not (``failed``), our ``error`` if any.
 
     Savings are on top of ``done``, an edit that is applied already and saves ``done_ns`` per step. ``anchored`` is the
     share of the recorded time that only anchors hold.

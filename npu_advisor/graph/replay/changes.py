@@ -71,7 +71,7 @@ class _Changed(NamedTuple):
 
 
 class Sets:
-    """Plain weights (there may be none of the last edges) and ``changes`` to them, each a set of weights.
+    """Plain weights of all edges and ``changes`` to them, each a set of weights.
 
     ``home`` is the block that each edge leads into, of so many ``blocks``.
     """
@@ -93,13 +93,9 @@ class Sets:
         # Further than any two times, or sums along chains, can lie apart.
         self.far = 4 * self._reach * (1 + int(faded))
 
-    def _plainly(self, edge: Numbers) -> Ints:
-        """The plain weights of some edges; the last edges may have none."""
-        w: Ints = self._plain[np.minimum(edge, len(self._plain) - 1)]
-        w[edge >= len(self._plain)] = DROPPED
-        return w
-
     def _bounded(self, w: Ints) -> Ints:
+        if w.min(initial=0) > LONG_AGO:
+            return w
         return np.where(drops(w), -self.far, np.where(fades(w), -self._reach, w))
 
     def of_block(self, number: int, block: Block, spot: Numbers) -> tuple[Runs, Ints]:
@@ -113,7 +109,7 @@ class Sets:
         at = spot[changed.edge]
         runs = self._runs(block, changed.where(at >= 0), at[at >= 0])
         weight = np.zeros(len(block.edge), dtype=np.int64)
-        weight[crossing] = self._bounded(self._plainly(block.edge[crossing]))
+        weight[crossing] = self._bounded(self._plain[block.edge[crossing]])
         found = np.repeat(weight[:, np.newaxis], len(self._on), axis=1)
         self._put(found, ~at[at < 0], changed.where(at < 0))
         if len(block.loose):
@@ -146,7 +142,7 @@ class Sets:
         size = len(block.nodes)
         begins = block.along < 0
         weight = np.zeros(size, dtype=np.int64)
-        weight[~begins] = self._bounded(self._plainly(block.along[~begins]))
+        weight[~begins] = self._bounded(self._plain[block.along[~begins]])
         active = np.zeros(len(self._on), dtype=bool)
         active[changed.set] = True
         active[self._upper] |= active[self._on[self._upper]]
@@ -171,7 +167,7 @@ class Sets:
         edge, node = block.bonds
         order = np.argsort(edge)
         edge, node = edge[order], node[order]
-        kept = np.repeat(1 - drops(self._plainly(edge))[:, np.newaxis], len(self._on), axis=1)
+        kept = np.repeat(1 - drops(self._plain[edge])[:, np.newaxis], len(self._on), axis=1)
         spot = np.searchsorted(edge, changed.edge)
         mine = np.append(edge, -1)[spot] == changed.edge
         alive = changed.where(mine)

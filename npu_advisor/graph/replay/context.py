@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from npu_advisor.base.intervals import Ints, distinct
 from npu_advisor.graph.named import WRAPPERS, starting
+from npu_advisor.graph.replay.arrays import Numbers
 from npu_advisor.graph.replay.edits import Edit, Editor
 from npu_advisor.graph.replay.index import Index
 from npu_advisor.graph.replay.tasks import COMM, COPY, KERNEL
@@ -66,16 +68,22 @@ class Context:
             self._by_step = Index(step_of + 1)
         return self._by_step.of(np.array([step + 1]))
 
+    @cached_property
+    def _unit(self) -> Numbers:
+        """The unit of every op."""
+        up = self.ops["parent"]
+        climb = (up >= 0) & ~self.wrapper[np.maximum(up, 0)]
+        unit = np.where(climb, up, np.arange(len(up))).astype(np.int32)
+        while not np.array_equal(further := unit[unit], unit):
+            unit = further
+        return unit
+
     def units(self, ops: Ints) -> Ints:
         """The outermost op around each op, wrappers aside; -1 stays."""
-        parent, op = self.ops["parent"], ops.copy()
-        while len(op):
-            up = np.where(op >= 0, parent[np.maximum(op, 0)], -1)
-            climb = (up >= 0) & ~self.wrapper[np.maximum(up, 0)]
-            if not climb.any():
-                break
-            op = np.where(climb, up, op)
-        return op
+        known = ops >= 0
+        units = ops.copy()
+        units[known] = self._unit[ops[known]]
+        return units
 
     def units_of(self, ops: Ints) -> Ints:
         """The distinct units around ``ops``, in row order."""

@@ -162,11 +162,10 @@ class Editor:
 
     def remove_ops(self, ops: Ints, *, moved: bool = False) -> Edit:
         """Ops go with the Python before them, their queue entries, tasks and syncs."""
-        table, parts = self.rank.profile.table("ops"), []
-        for track in np.unique(table["track"][ops]).tolist():
-            rows = ops[table["track"][ops] == track]
-            parts.append(self._remove_on(track, table["start_ns"][rows], table["end_ns"][rows], moved))
-        return merge(parts)
+        table = self.rank.profile.table("ops")
+        track, start, end = (table[name][ops] for name in ("track", "start_ns", "end_ns"))
+        own = [(one, track == one) for one in np.unique(track).tolist()]
+        return merge([self._remove_on(one, start[mine], end[mine], moved) for one, mine in own])
 
     def _remove_on(self, track: int, start: Ints, end: Ints, moved: bool) -> Edit:
         begin = self.before(track, start)

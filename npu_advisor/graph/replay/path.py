@@ -28,7 +28,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from npu_advisor.base.heap import give_back
-from npu_advisor.base.intervals import Ints, Spans, clip, intersect, subtract, union
+from npu_advisor.base.intervals import Ints, Spans, clip, empty, intersect, subtract, union
 from npu_advisor.base.terms import PathPart
 from npu_advisor.graph.idle import DATA_OPS
 from npu_advisor.graph.replay.arrays import (
@@ -164,11 +164,12 @@ def _rank_paths(
         pieces = _pieces(graph, calibrated, nodes, tasks, main, open_ops)
         spans = _tiled(pieces, low, high, graph.origin)
         # Only the main thread loads: what another one did meanwhile is no input.
-        rest = subtract(spans[_MAIN], loading)
-        spans[_INPUT] = intersect(spans[_MAIN], loading)
+        loads, waited = clip(loading, start, end), clip(waits, start, end)
+        rest = subtract(spans[_MAIN], loads)
+        spans[_INPUT] = intersect(spans[_MAIN], loads)
         spans[_HOST] = union(*(np.concatenate(pair) for pair in zip(spans[_HOST], rest, strict=True)))
-        spans[_WAITING] = intersect(spans[_COMMUNICATION], waits)
-        spans[_COMMUNICATION] = subtract(spans[_COMMUNICATION], waits)
+        spans[_WAITING] = intersect(spans[_COMMUNICATION], waited)
+        spans[_COMMUNICATION] = subtract(spans[_COMMUNICATION], waited)
         found.append(StepPath(row, {part: spans[index] for index, part in enumerate(PARTS)}))
     return found
 
@@ -236,7 +237,9 @@ def _tiled(pieces: _Pieces, low: int, high: int, origin: int) -> dict[int, Spans
     at = np.minimum.accumulate(np.concatenate((pieces.high[:1], pieces.low)))
     at = np.clip(at, low, high) + origin
     start, end = at[1:], at[:-1]
-    parts = {part: union(start[pieces.part == part], end[pieces.part == part]) for part in (*range(len(PARTS)), _MAIN)}
+    parts = dict.fromkeys((*range(len(PARTS)), _MAIN), empty())
+    for part in np.flatnonzero(np.bincount(pieces.part)).tolist():
+        parts[part] = union(start[pieces.part == part], end[pieces.part == part])
     step = Spans(np.array([low + origin]), np.array([high + origin]))
     rest = subtract(step, union(start, end))
     parts[_ANCHOR] = union(*(np.concatenate(pair) for pair in zip(parts[_ANCHOR], rest, strict=True)))
