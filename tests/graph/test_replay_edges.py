@@ -236,6 +236,16 @@ def test_a_full_stream_is_found_and_counted_again_after_an_edit() -> None:
     assert replayer.price(gone) / 1000.0 == pytest.approx(100 + 13 * (30 * 7 % 11) + 1, abs=3.0)
 
 
+def test_waits_for_events_that_are_not_recorded_wait_for_nothing() -> None:
+    run = Run()
+    run.op("A", 20)
+    run.op("EVENT_WAIT", 0, kind="tasks")
+    run.op("B", 600)
+    replayer = run.replayer()
+    assert not (replayer.graph.net.kind == EVENT).any()
+    assert np.array_equal(times(replayer), replayer.calibrated.rec)
+
+
 def test_a_launch_that_never_met_an_idle_stream_keeps_no_wait_as_its_latency() -> None:
     replayer = device_bound()
     assert replayer.graph.ranks[0].device.latency <= LATENCY * 1000

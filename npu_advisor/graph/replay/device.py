@@ -282,6 +282,7 @@ def event_waits(builder: Builder, tasks: Tasks, found: DeviceLanes) -> Ints:
 def _exact(tasks: Tasks, waits: Ints, records: Ints) -> int:
     """How far the recorded ends of a wait and of what released it lie apart, at most: EXACT on a quiet recorder."""
     before = np.searchsorted(tasks.issue[records], tasks.issue[waits]) - 1
-    apart = np.abs(tasks.end[waits] - tasks.end[records[np.maximum(before, 0)]])[before >= 0]
+    behind = before >= 0
+    apart = np.abs(tasks.end[waits[behind]] - tasks.end[records[before[behind]]])
     apart = apart[apart <= CLOCKS]
     return int(np.clip(6 * np.median(apart), EXACT, CLOCKS // 2)) if len(apart) else EXACT
