@@ -155,7 +155,8 @@ class _Records:
         payload, self._rowids = self._varints(at)
         header = self._behind(self._rowids)
         self._kinds, self._values, self._end = header + 1, header + len(table.columns) + 1, header + payload
-        _must((data[header] == len(table.columns) + 1).all() and (self._end <= page_end).all())
+        _must(len(table.columns) + 1 < _LONG and (data[header] == len(table.columns) + 1).all())
+        _must((self._end <= page_end).all())
 
     def _behind(self, at: Int) -> Int:
         """Where what follows the varints at these places begins."""

@@ -149,6 +149,14 @@ def test_schemas(tmp_path: Path, same: Callable[..., Any], schema: str, later: l
     same(path, plain=plain)
 
 
+@pytest.mark.parametrize(("width", "plain"), [(126, True), (127, False), (128, False), (300, False)])
+def test_tables_of_many_columns(tmp_path: Path, same: Callable[..., Any], width: int, plain: bool) -> None:
+    names = [f"c{place}" for place in range(width)]
+    rows = [tuple(n + place for place in range(width)) for n in range(50)]
+    path = write(tmp_path / "x.db", f"CREATE TABLE t ({', '.join(names)})", rows, page=4096)
+    same(path, names[0], names[-1], plain=plain)
+
+
 @pytest.mark.parametrize("encoding", ["UTF-16le", "UTF-16be"])
 def test_other_encodings(tmp_path: Path, same: Callable[..., Any], encoding: str) -> None:
     schema = "CREATE TABLE t (a TEXT, b INTEGER)"
