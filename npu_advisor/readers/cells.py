@@ -79,7 +79,9 @@ class GrowingCells:
 
     def add(self, values: Sequence[str]) -> None:
         """Append cells."""
-        self.add_bytes(_fixed([value.encode("utf-8", "replace") for value in values]))
+        met = Numbering()
+        codes = met.of([*values])
+        self._take([text.encode("utf-8", "replace") for text in met], codes)
 
     def add_bytes(self, cells: npt.NDArray[Any], quoted: bool = False) -> None:
         """Append cells in UTF-8, ``S`` of a multiple of 8 or bytes objects; ``quoted``: as ``csvbytes`` has them."""
@@ -89,15 +91,20 @@ class GrowingCells:
         if self._coded is False and not quoted:
             self._parts.append(_texts(cells))
             return
-        numbers = Numbering() if self._coded is False else self._numbers
-        codes = _numbered(cells, numbers, unquoted if quoted else bytes)
-        if self._coded is None:
-            self._coded = len(cells) < _TELLING or 2 * len(numbers) < len(cells)
-        if self._coded:
-            self._parts.append(codes.astype(np.min_scalar_type(-len(numbers))))
+        texts, codes = _distinct(cells)
+        self._take([*map(unquoted, texts)] if quoted else texts, codes)
+
+    def _take(self, texts: list[bytes], codes: npt.NDArray[np.int32]) -> None:
+        """Append for each code its text."""
+        if not len(codes):
             return
-        self._parts.append(_texts(_fixed([*numbers]))[codes])
-        self._numbers.clear()
+        if self._coded is None:
+            self._coded = len(codes) < _TELLING or 2 * len(texts) < len(codes)
+        if self._coded:
+            numbers = self._numbers.of(texts)
+            self._parts.append(numbers.astype(np.min_scalar_type(-len(self._numbers)))[codes])
+        else:
+            self._parts.append(_texts(_fixed(texts))[codes])
 
     def cells(self) -> Cells:
         """What was taken in."""
@@ -116,15 +123,16 @@ def joined_cells(columns: Sequence[Cells]) -> Cells:
     return grown.cells()
 
 
-def _numbered(cells: npt.NDArray[Any], numbers: Numbering, key: Callable[[bytes], bytes]) -> npt.NDArray[np.int32]:
-    """The number of the ``key`` of each cell, which is made once for cells that are equal."""
+def _distinct(cells: npt.NDArray[Any]) -> tuple[list[bytes], npt.NDArray[np.int32]]:
+    """The distinct cells, and which of them each is."""
     if cells.dtype.kind != "S":
-        return numbers.of([*map(key, cells.tolist())])
+        met = Numbering()
+        codes = met.of(cells.tolist())
+        return [*met], codes
     first = first_equal(cells.view(np.uint64).reshape(len(cells), -1))
-    kept = np.flatnonzero(first == np.arange(len(cells), dtype=np.int32))
-    codes = np.empty(len(cells), np.int32)
-    codes[kept] = numbers.of([*map(key, cells[kept].tolist())])
-    return codes[first]
+    met_first = first == np.arange(len(cells), dtype=np.int32)
+    numbers = np.cumsum(met_first, dtype=np.int32) - np.int32(1)
+    return cells[met_first].tolist(), numbers[first]
 
 
 def _fixed(texts: list[bytes]) -> npt.NDArray[Any]:

@@ -192,15 +192,17 @@ def _patient(path: Path, width: int, places: list[int], notes: Notes) -> dict[in
     damage: they are left out and counted.
     """
     columns = {place: GrowingCells() for place in places}
-    cut, kept, dropped = _cut(path), 0, 0
+    cut, kept, dropped, blank = _cut(path), 0, 0, [""] * width
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as handle:
         parsed = _parsed(handle)
         next(parsed, None)
         while rows := [*islice(parsed, _ROWS)]:
             given = [row for row in rows if row is None or len(row) > 1 or "".join(row).strip()]
             sound = [row for row in given if row is not None and (len(row) == width or not cut)]
-            for place, column in columns.items():
-                column.add([row[place] if place < len(row) else "" for row in sound])
+            whole = [row if len(row) == width else [*row, *blank][:width] for row in sound]
+            by_place = [*zip(*whole, strict=True)]
+            for place, column in columns.items() if whole else ():
+                column.add(by_place[place])
             kept, dropped = kept + len(sound), dropped + len(given) - len(sound)
     if dropped:
         notes.say("csv_damaged", "warning", path.name, dropped=dropped, kept=kept)
