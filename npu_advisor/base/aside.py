@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import tempfile
@@ -65,6 +66,7 @@ class Aside:
     def _written(self, arrays: Sequence[Array]) -> list[Array]:
         if self._file is None:
             self._file = tempfile.TemporaryFile(dir=_folder())  # noqa: SIM115 (its arrays read it)
+            weakref.finalize(self, _close, self._file)
         first = _up(self._file.seek(0, os.SEEK_END), mmap.ALLOCATIONGRANULARITY)
         places, end = [], first
         for array in arrays:
@@ -97,6 +99,12 @@ def _rest() -> None:
         with _ONE_AT_A_TIME:
             for one in _MAPS:
                 one.madvise(mmap.MADV_DONTNEED)
+
+
+def _close(file: IO[bytes]) -> None:
+    # Where there was no room for all of it, there is none for the rest either.
+    with contextlib.suppress(OSError):
+        file.close()
 
 
 def _movable(array: Array) -> bool:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,3 +99,21 @@ def test_what_was_read_goes_and_is_read_again() -> None:
 
 def _pages() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1])
+
+
+FULL = """
+import resource
+import numpy as np
+from npu_advisor.base.aside import Aside
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+array = np.arange(100_000)
+aside = Aside()
+assert aside.put([array])[0] is array
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no bound of file sizes to set")
+def test_a_disk_that_is_full_costs_nothing_but_the_memory() -> None:
+    done = subprocess.run([sys.executable, "-W", "default", "-c", FULL], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
