@@ -115,7 +115,7 @@ def test_a_full_disk_never_breaks_training(monkeypatch, tmp_path, said):
 
 
 def test_a_crash_of_the_analysis_never_breaks_training(monkeypatch, tmp_path, said):
-    (tmp_path / "pandas.py").write_text("raise RuntimeError('injected')\n", encoding="utf-8")
+    (tmp_path / "msgspec.py").write_text("raise RuntimeError('injected')\n", encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     trace_handler(tmp_path / "result")(fake_profiler(monkeypatch, "torch.profiler", copy_profile))
     assert "no report: RuntimeError: injected" in said().getMessage()
@@ -177,7 +177,7 @@ def test_a_trainer_callback_profiles_and_survives_a_failing_profiler(monkeypatch
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="this Python cannot keep the working directory off its path")
 def test_files_of_the_working_directory_are_not_imported(monkeypatch, tmp_path, said):
-    (tmp_path / "pandas.py").write_text("raise RuntimeError('not mine')\n", encoding="utf-8")
+    (tmp_path / "msgspec.py").write_text("raise RuntimeError('not mine')\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     trace_handler(tmp_path / "result", report="json")(fake_profiler(monkeypatch, "torch.profiler", copy_profile))
     assert said().levelno == logging.INFO
