@@ -39,7 +39,7 @@ class Unpacked:
             return self._raw.read(size)
         while len(self._ready) < size and not self._ended:
             self._take()
-        data = bytes(self._ready[:size])
+        data = bytes(memoryview(self._ready)[:size])
         del self._ready[:size]
         self._given += len(data)
         if self._given > max(SUSPICIOUS, MAX_RATIO * self._size):

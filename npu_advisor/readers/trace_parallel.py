@@ -7,6 +7,7 @@ them, so it needs no guard, on any system. A helper that fails is done without.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import pickle
 import subprocess
@@ -20,14 +21,13 @@ from typing import IO, TYPE_CHECKING, cast
 
 import npu_advisor
 from npu_advisor.base.ahead import processes
-from npu_advisor.readers.trace_seams import SPAN, Extent, Span, Stretch, is_zipped, spans_of
+from npu_advisor.readers.trace_seams import SPAN, Extent, Span, Turn, is_zipped, spans_of
 from npu_advisor.readers.trace_wire import receive, send
 
 if TYPE_CHECKING:
-    from npu_advisor.readers.trace_blocks import EventBlocks
     from npu_advisor.readers.trace_decode import Recovery
     from npu_advisor.readers.trace_events import EventSorter
-    from npu_advisor.readers.trace_spans import Part
+    from npu_advisor.readers.trace_spans import Part, Reading
 
 TRACE = "trace_view.json"
 # Below this a helper starts for longer than it helps.
@@ -46,11 +46,11 @@ class TraceScan:
     Leave it as a context manager: that ends the helpers, whatever happened.
     """
 
-    def __init__(self, tasks: _Spans | _Stretches, helpers: int) -> None:
-        self._source: _Spans | _Stretches = tasks
-        self._tasks: Iterator[tuple[int, Span | Stretch]] = enumerate(tasks)
+    def __init__(self, tasks: _Spans | _Turns, helpers: int) -> None:
+        self._source: _Spans | _Turns = tasks
+        self._tasks: Iterator[tuple[int, Span | Turn]] = enumerate(tasks)
         self._lock, self._weight = threading.Lock(), 0
-        self._returned: list[tuple[int, Span | Stretch]] = []
+        self._returned: list[tuple[int, Span | Turn]] = []
         self._done: dict[int, Part] = {}
         self._helpers = [_Helper(self) for _ in range(helpers)]
 
@@ -64,7 +64,7 @@ class TraceScan:
         if len(spans) > 1:
             return cls(_Spans(path, spans), min(helpers, len(spans) - 1))
         large = size >= LARGE or (size >= LARGE_ZIPPED and is_zipped(path))
-        return cls(_Stretches(path), helpers if large else 0)
+        return cls(_Turns(path), helpers if large else 0)
 
     def finish(self, sorter: EventSorter, progress: Callable[[int], None] | None) -> tuple[Extent, Recovery]:
         """Let ``sorter`` take in all events; how far the file goes, and what was mended.
@@ -72,42 +72,46 @@ class TraceScan:
         Raises OSError, and UnreadableFileError for what is no trace.
         """
         from npu_advisor.readers.trace_decode import Recovery
+        from npu_advisor.readers.trace_spans import Reading
 
-        joined = _Joined(sorter, Recovery())
-        self._work(joined, progress)
+        joined, reading = _Joined(sorter, Recovery()), Reading()
+        self._work(joined, reading, progress)
         for helper in self._helpers:
             helper.join()
         # What a helper that failed gave back.
-        self._work(joined, progress)
+        self._work(joined, reading, progress)
         joined.take_in(self._done)
-        return self._source.extent(joined.complete), joined.recovery
+        return self._source.extent(joined.complete, reading), joined.recovery
 
-    def _work(self, joined: _Joined, progress: Callable[[int], None] | None) -> None:
+    def _work(self, joined: _Joined, reading: Reading, progress: Callable[[int], None] | None) -> None:
         from npu_advisor.readers.trace_spans import part_of
 
         while found := self.next():
             number, task = found
             # Numba takes memory for good: that of the helpers goes with them.
-            self.put(number, part_of(task, compiled=not self._helpers), task.weight)
+            self.put(number, part_of(task, reading, compiled=not self._helpers))
             # At once: parts that wait take more room than what they are joined to.
             joined.take_in(self._done)
             if progress:
                 progress(self._weight)
 
-    def next(self) -> tuple[int, Span | Stretch] | None:
+    def next(self) -> tuple[int, Span | Turn] | None:
         """The next stretch that nobody scans yet, and its number."""
         with self._lock:
             if self._returned:
                 return self._returned.pop()
             return next(self._tasks, None)
 
-    def put(self, number: int, part: Part, weight: int) -> None:
-        """A stretch is done."""
-        self._done[number] = part
+    def put(self, number: int, part: Part | None) -> None:
+        """A stretch is done; None: the file has ended before it."""
         with self._lock:
-            self._weight += weight
+            if part is None:
+                self._tasks = iter(())
+            else:
+                self._done[number] = part
+                self._weight += part.weight
 
-    def give_back(self, number: int, task: Span | Stretch) -> None:
+    def give_back(self, number: int, task: Span | Turn) -> None:
         """A stretch that somebody else has to scan."""
         with self._lock:
             self._returned.append((number, task))
@@ -119,7 +123,7 @@ class TraceScan:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._lock:
-            self._tasks = enumerate(())
+            self._tasks = iter(())
         for helper in self._helpers:
             helper.end()
 
@@ -134,39 +138,23 @@ class _Spans:
         for begin, end in self._spans:
             yield Span(self._path.absolute(), begin, end, self._size)
 
-    def extent(self, complete: bool) -> Extent:
+    def extent(self, complete: bool, _: Reading) -> Extent:
         """How far the file goes; ``complete`` is what its last stretch says."""
         return Extent(complete, False, self._size)
 
 
-class _Stretches:
-    """The stretches of any other trace, a zipped one say: this process reads, and sends them."""
+class _Turns:
+    """The stretches of any other trace, a zipped one say, until one of them shows that the file has ended."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._blocks: EventBlocks | None = None
-        self._error: Exception | None = None
+        self._first = Turn(path.absolute(), SPAN, 0)
 
-    def __iter__(self) -> Iterator[Stretch]:
-        from npu_advisor.readers.notes import UnreadableFileError
-        from npu_advisor.readers.trace_blocks import EventBlocks
+    def __iter__(self) -> Iterator[Turn]:
+        return (self._first._replace(number=number) for number in itertools.count())
 
-        blocks = self._blocks = EventBlocks(self._path, block=SPAN)
-        before = 0
-        try:
-            for block in blocks:
-                yield Stretch(block, blocks.position - before)
-                before = blocks.position
-        except UnreadableFileError as error:
-            # A thread may be what finds it.
-            self._error = error
-
-    def extent(self, _complete: bool) -> Extent:
+    def extent(self, _: bool, reading: Reading) -> Extent:
         """How far the file goes. Raises UnreadableFileError when it is no trace."""
-        if self._error is not None:
-            raise self._error
-        assert self._blocks is not None
-        return self._blocks.extent
+        return reading.extent(self._first)
 
 
 class _Joined:
@@ -241,17 +229,17 @@ class _Helper(threading.Thread):
             return
         # Pipes, both of them.
         tasks, parts = cast("tuple[IO[bytes], IO[bytes]]", (self._process.stdin, self._process.stdout))
-        asked: deque[tuple[int, Span | Stretch]] = deque()
+        asked: deque[tuple[int, Span | Turn]] = deque()
         try:
             while self._ask(tasks, asked):
-                part: Part = receive(parts)
-                number, task = asked.popleft()
-                self._work.put(number, part, task.weight)
+                part: Part | None = receive(parts)
+                number, _ = asked.popleft()
+                self._work.put(number, part)
         except (OSError, ValueError, pickle.UnpicklingError, EOFError):
             for number, task in asked:
                 self._work.give_back(number, task)
 
-    def _ask(self, tasks: IO[bytes], asked: deque[tuple[int, Span | Stretch]]) -> bool:
+    def _ask(self, tasks: IO[bytes], asked: deque[tuple[int, Span | Turn]]) -> bool:
         """Send stretches until enough are ``asked`` for, or none is left; whether there is one to wait for."""
         while len(asked) < AHEAD and (found := self._work.next()):
             asked.append(found)

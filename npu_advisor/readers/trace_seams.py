@@ -57,11 +57,13 @@ class Span(NamedTuple):
         return self.end - self.begin
 
 
-class Stretch(NamedTuple):
-    """Whole events as text; ``weight`` bytes of the file (maybe zipped) are what this took."""
+class Turn(NamedTuple):
+    """The stretch with this ``number`` of a file that has to be read from its beginning, a zipped one say, in stretches
+    of whole events of about ``block`` bytes of text."""
 
-    block: Block
-    weight: int
+    path: Path
+    block: int
+    number: int
 
 
 def last_seam(buffer: bytes | bytearray, start: int = 0, end: int | None = None) -> re.Match[bytes] | None:

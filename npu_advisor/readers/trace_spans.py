@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from io import BytesIO, FileIO
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from npu_advisor.readers.trace_decode import ASCEND, Recovery, decode
 from npu_advisor.readers.trace_events import EventSorter, Sorted
-from npu_advisor.readers.trace_seams import BLOCK, PADDING, Block, Span, Stretch, last_seam
+from npu_advisor.readers.trace_seams import BLOCK, PADDING, Block, Extent, Span, Turn, last_seam
+
+if TYPE_CHECKING:
+    from npu_advisor.readers.trace_blocks import EventBlocks
 
 # Importing numba and loading what it compiled takes as long as decoding half of this.
 LARGE = 256 << 20
@@ -21,11 +24,13 @@ _BETWEEN = re.compile(rb"[,%b]*" % re.escape(PADDING))
 
 
 class Part(NamedTuple):
-    """What one span held; ``complete`` is False where the file breaks off in it."""
+    """What one stretch held; ``complete`` is False where the file breaks off in it, ``weight`` are its bytes of the
+    file."""
 
     events: Sorted
     recovery: Recovery
     complete: bool
+    weight: int
 
 
 @contextmanager
@@ -40,21 +45,66 @@ def no_cyclic_gc() -> Iterator[None]:
             gc.enable()
 
 
-def part_of(task: Span | Stretch, compiled: bool = True) -> Part:
-    """What a stretch of a trace holds; without ``compiled``, numba is left alone. Raises OSError."""
+def part_of(task: Span | Turn, reading: Reading, compiled: bool = True) -> Part | None:
+    """What a stretch of a trace holds, None for one behind its end; without ``compiled``, numba is left alone.
+
+    Raises OSError, and UnreadableFileError when it is no trace.
+    """
     if isinstance(task, Span):
         with task.path.open("rb", buffering=0) as file:
             file.seek(task.begin)
             first, last = task.begin == 0, task.end == task.size
             text = _Text(file, task.begin, task.weight, first=first, last=last)
-            return _scanned(text, compiled and compiled_wanted(task.size))
-    block = task.block
+            return _scanned(text, task.weight, compiled and compiled_wanted(task.size))
+    block, weight = reading.stretch(task)
+    if block is None:
+        return None
     text = _Text(BytesIO(block.text), block.offset - 1, len(block.text), first=True, last=True, cut=block.cut)
     # How large the whole is shows only as it is unzipped.
-    return _scanned(text, compiled and compiled_wanted(block.offset + len(block.text)))
+    return _scanned(text, weight, compiled and compiled_wanted(block.offset + len(block.text)))
 
 
-def _scanned(text: _Text, compiled: bool) -> Part:
+class Reading:
+    """How far this process has read a file that has to be read from its beginning.
+
+    Every process reads all of it: unzipping costs less than sending text from one to the other.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: EventBlocks | None = None
+        self._each: Iterator[Block] = iter(())
+        self._next = 0
+
+    def stretch(self, turn: Turn) -> tuple[Block | None, int]:
+        """A stretch, None behind the end, and how many bytes of the file it took.
+
+        Raises UnreadableFileError when the file is no trace.
+        """
+        blocks, block, before = self._begun(turn, turn.number < self._next), None, 0
+        while self._next <= turn.number:
+            before = blocks.position
+            if (block := next(self._each, None)) is None:
+                break
+            self._next += 1
+        return block, blocks.position - before
+
+    def extent(self, turn: Turn) -> Extent:
+        """How far the file of ``turn`` goes. Raises UnreadableFileError when it is no trace."""
+        blocks = self._begun(turn, False)
+        for _ in self._each:
+            self._next += 1
+        return blocks.extent
+
+    def _begun(self, turn: Turn, again: bool) -> EventBlocks:
+        from npu_advisor.readers.trace_blocks import EventBlocks
+
+        if self._blocks is None or again:
+            self._blocks, self._next = EventBlocks(turn.path, block=turn.block), 0
+            self._each = iter(self._blocks)
+        return self._blocks
+
+
+def _scanned(text: _Text, weight: int, compiled: bool) -> Part:
     sorter, recovery = EventSorter(), Recovery()
     if found := _compiled(text) if compiled else None:
         sorter, recovery.events = found
@@ -62,7 +112,7 @@ def _scanned(text: _Text, compiled: bool) -> Part:
         with no_cyclic_gc():
             for block in text.blocks():
                 sorter.add(decode(block, recovery, ASCEND))
-    return Part(sorter.sorted(), recovery, text.complete)
+    return Part(sorter.sorted(), recovery, text.complete, weight)
 
 
 def compiled_wanted(size: int) -> bool:

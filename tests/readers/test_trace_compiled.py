@@ -231,7 +231,7 @@ def test_damage_costs_the_compiled_scan_of_one_span(spans: list[bool], tmp_path:
     trace = write_trace(tmp_path, "")
     trace.write_bytes(text[:at] + b"\\q" + text[at + 1 :])
     for begin, end in trace_seams.spans_of(trace):
-        trace_spans.part_of(Span(trace, begin, end, trace.stat().st_size))
+        trace_spans.part_of(Span(trace, begin, end, trace.stat().st_size), trace_spans.Reading())
     assert len(spans) > 5
     assert spans.count(False) == 1
 
@@ -247,9 +247,9 @@ def test_recorded_traces_are_taken(spans: list[bool], path: Path, monkeypatch: p
     size = path.stat().st_size
     for begin, end in trace_seams.spans_of(path):
         monkeypatch.setenv("NPU_ADVISOR_SCANNER", "compiled")
-        found = trace_spans.part_of(Span(path, begin, end, size))
+        found = trace_spans.part_of(Span(path, begin, end, size), trace_spans.Reading())
         monkeypatch.setenv("NPU_ADVISOR_SCANNER", "python")
-        expected = trace_spans.part_of(Span(path, begin, end, size))
+        expected = trace_spans.part_of(Span(path, begin, end, size), trace_spans.Reading())
         assert values(found.events) == values(expected.events)
         assert found[1:] == expected[1:]
     # Damaged on purpose.
@@ -262,10 +262,10 @@ import sys
 from pathlib import Path
 from npu_advisor.readers.trace_compiled import scanner
 from npu_advisor.readers.trace_seams import Span
-from npu_advisor.readers.trace_spans import part_of
+from npu_advisor.readers.trace_spans import Reading, part_of
 trace = Path(sys.argv[1])
 size = trace.stat().st_size
-found = part_of(Span(trace, 0, size, size))
+found = part_of(Span(trace, 0, size, size), Reading())
 print(found.recovery.events, len(found.events.rows["ops"]["name"]))
 print(scanner().en)
 """

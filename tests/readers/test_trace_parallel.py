@@ -17,6 +17,7 @@ from npu_advisor.base.shelf import COLUMNS
 from npu_advisor.readers import trace_parallel, trace_seams, trace_spans
 from npu_advisor.readers.notes import Notes, UnreadableFileError
 from npu_advisor.readers.trace import read_trace
+from npu_advisor.readers.trace_spans import Reading
 
 DEMO = Path(__file__).parents[2] / "fixtures" / "demo"
 
@@ -148,6 +149,17 @@ def test_helpers_that_die_are_done_without(tmp_path: Path, monkeypatch: pytest.M
         found = read_trace(trace, Notes())
         assert found.events == expected.events
         assert (found.tables["ops"]["start_ns"] == expected.tables["ops"]["start_ns"]).all()
+
+
+def test_a_zipped_trace_is_read_again_for_a_stretch_that_was_given_back(tmp_path: Path) -> None:
+    path = _zip(_trace(_profile(tmp_path)))
+    turns = [trace_seams.Turn(path, 40_000, number) for number in range(4)]
+    once, reading = [Reading().stretch(turn) for turn in turns], Reading()
+    assert [reading.stretch(turns[number]) for number in (0, 3, 1, 2)] == [once[number] for number in (0, 3, 1, 2)]
+    assert len({block.offset for block, _ in once if block}) == 4
+    assert reading.stretch(turns[0]._replace(number=10_000))[0] is None
+    assert reading.extent(turns[0]) == Reading().extent(turns[0])
+    assert reading.stretch(turns[1]) == once[1]
 
 
 def test_only_a_bare_plain_array_is_cut_unread(tmp_path: Path) -> None:
