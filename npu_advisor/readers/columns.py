@@ -11,7 +11,7 @@ import numpy.typing as npt
 from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.numbering import Numbering
 from npu_advisor.base.whole import narrow
-from npu_advisor.readers.numbers import NO_ID, Float, Int, ns_from_any
+from npu_advisor.readers.numbers import NO_ID, Float, Int, from_digits, ns_from_any
 
 Codes = npt.NDArray[np.int32]
 
@@ -92,7 +92,7 @@ def _plain(given: list[Any]) -> Int | None:
     if (digits[np.arange(len(given)), -lengths] == 0)[lengths > 1].any():
         # The zero in front makes another text.
         return None
-    return np.stack((_number(digits[:, _HALF:]) + _TEXTS, _number(digits[:, :_HALF])), axis=1)
+    return np.stack((from_digits(digits[:, _HALF:]) + _TEXTS, from_digits(digits[:, :_HALF])), axis=1)
 
 
 # Where texts and others begin, and how many digits of a text go into one number.
@@ -164,7 +164,7 @@ def _uniform(values: list[Any]) -> Int | None:
     whole, thousandths = digits[:, :-4], digits[:, -3:]
     if (whole > 9).any() or (thousandths > 9).any() or (digits.shape[1] == 20 and (digits[:, 0] == 9).any()):
         return None
-    return _number(whole) * 1000 + _number(thousandths)
+    return from_digits(whole) * 1000 + from_digits(thousandths)
 
 
 def _digits(values: list[Any]) -> npt.NDArray[np.uint8] | None:
@@ -177,12 +177,6 @@ def _digits(values: list[Any]) -> npt.NDArray[np.uint8] | None:
     if not width or len(joined) != width * len(values):
         return None
     return np.frombuffer(joined, np.uint8).reshape(len(values), width) - np.uint8(48)
-
-
-def _number(digits: npt.NDArray[np.uint8]) -> Int:
-    """The number that each row says."""
-    number: Int = digits.astype(np.int64) @ (10 ** np.arange(digits.shape[1])[::-1])
-    return number
 
 
 def _start(ts: Any) -> int:

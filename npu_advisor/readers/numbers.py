@@ -68,6 +68,12 @@ def characters(texts: npt.NDArray[np.bytes_]) -> npt.NDArray[np.uint8]:
     return texts.view(np.uint8).reshape(len(texts), texts.dtype.itemsize)
 
 
+def from_digits(digits: npt.NDArray[np.uint8]) -> Int:
+    """The whole number that each row of digits says, of at most 19 that an int64 holds."""
+    number: Int = digits.astype(np.int64) @ 10 ** np.arange(digits.shape[1], dtype=np.int64)[::-1]
+    return number
+
+
 def _plain(chars: npt.NDArray[np.uint8]) -> Iterator[tuple[Int, Int, int]]:
     """The rows of the usual shape, ``digits.ddd`` and blanks, by the place of the dot: (rows, all their digits as one
     whole number, how many of those are decimals).

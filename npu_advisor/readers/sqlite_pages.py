@@ -8,7 +8,7 @@ records of this plain form are read here. Whatever is different in any way, dama
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import as_strided
 
 from npu_advisor.base.whole import narrow
-from npu_advisor.readers.numbers import Float, Int
+from npu_advisor.readers.numbers import Float, Int, from_digits
 
 Bytes = npt.NDArray[np.uint8]
 # Pages read at once: what is made of them stays near the processor.
@@ -55,8 +55,9 @@ class Layout:
     columns: list[str]
     rowid: int
 
-    def places(self, names: Iterable[str]) -> list[int]:
-        """Where the records have these columns."""
+    def places(self, names: Sequence[str]) -> list[int]:
+        """Where the records have these columns. Raises UnusualPagesError for one that is not spelt so."""
+        _must({*names} <= {*self.columns})
         return [self.columns.index(name) for name in names]
 
 
@@ -171,9 +172,9 @@ class _Records:
     def _varints(self, at: Int) -> tuple[Int, Int]:
         """The numbers at these places, and where what follows them begins."""
         behind = self._behind(at)
-        value = self._data[at] & np.int64(_LONG - 1)
+        value = self._data[at].astype(np.int64) & (_LONG - 1)
         for place in range(1, int((behind - at).max(initial=1))):
-            byte = self._data[at + place] & np.int64(_LONG - 1)
+            byte = self._data[at + place] & (_LONG - 1)
             value = np.where(at + place < behind, value << 7 | byte, value)
         return value, behind
 
@@ -212,7 +213,7 @@ class _Records:
         _must(kind >= _TEXT and kind % 2 == 1 and 0 < width <= _DIGITS + 1)
         digits = as_strided(self._data, (len(self._data) - width, width), (1, 1))[at] - np.uint8(ord("0"))
         _must((digits < 10).all() and (width <= _DIGITS or (digits[:, 0] < 9).all()))
-        return digits.astype(np.int64) @ 10 ** np.arange(width - 1, -1, -1, dtype=np.int64)
+        return from_digits(digits)
 
     def _number(self, at: Int, kinds: Bytes) -> Float:
         """The same with fractions."""

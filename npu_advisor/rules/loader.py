@@ -272,16 +272,20 @@ def _keys_at(model: type[BaseModel], loc: Place) -> list[str]:
     current: Any = model
     for part in loc:
         current = _unwrapped(current)
-        if isinstance(current, type) and issubclass(current, BaseModel):
-            fields = {info.alias or name: info.annotation for name, info in current.model_fields.items()}
+        fields = _fields(current)
+        if fields is not None:
             current = fields.get(str(part))
         else:
             arguments = typing.get_args(current)
             current = arguments[-1] if arguments else None
-    current = _unwrapped(current)
-    if isinstance(current, type) and issubclass(current, BaseModel):
-        return [info.alias or name for name, info in current.model_fields.items()]
-    return []
+    return [*(_fields(_unwrapped(current)) or ())]
+
+
+def _fields(annotation: Any) -> dict[str, Any] | None:
+    """The keys of a model and what stands behind them; None for any other type."""
+    # Of list[str] Python 3.10 says that it is a class, and then that no subclass can be asked for.
+    fields = getattr(annotation, "model_fields", None)
+    return None if fields is None else {info.alias or name: info.annotation for name, info in fields.items()}
 
 
 def _unwrapped(annotation: Any) -> Any:

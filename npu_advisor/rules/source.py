@@ -21,6 +21,8 @@ from npu_advisor.base.errors import RuleProblem
 
 Place = tuple[str | int, ...]
 MAX_BYTES, MAX_DEPTH = 1_000_000, 40
+# Marks that may begin something nested: no text with so few of them nests too deep for libyaml.
+_MOST_NESTED = 2_000
 
 _INT = re.compile(r"^[-+]?[0-9]+$")
 _FLOAT = re.compile(r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$")
@@ -251,7 +253,8 @@ def parse_document(text: str, file: str, path: Path) -> Document:
 
 def _composed(text: str) -> yaml.Node | None:
     """The nodes of ``text``, by libyaml where PyYAML was built with it; what it refuses the plain loader words."""
-    fast = _fast_loader()
+    # Until PyYAML 6.0.4 what nests deep enough overflows the stack there, and ends the process.
+    fast = _fast_loader() if sum(map(text.count, "[{-?")) <= _MOST_NESTED else None
     if fast is not None:
         try:
             return yaml.compose(text, Loader=fast)

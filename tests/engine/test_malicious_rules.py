@@ -12,6 +12,7 @@ from rulekit import make_rule, profile_of, rule_text, write
 from npu_advisor.engine.lint import lint_dirs
 from npu_advisor.engine.regex import Searcher, regex_fault
 from npu_advisor.engine.run import run_rule
+from npu_advisor.rules import source
 
 # Far more than any of these takes; without its bound, each of them takes longer than anybody waits.
 SECONDS = 20
@@ -119,6 +120,16 @@ def test_aliases_that_unfold_without_end(tmp_path: Path) -> None:
 def test_nesting_without_end(tmp_path: Path, deep: str) -> None:
     write(tmp_path, deep)
     assert lint_dirs([tmp_path], tests=False) != []
+
+
+@pytest.mark.parametrize("deep", ["[" * 3000, "{a: " * 3000, "- " * 3000 + "x", "? " * 3000])
+def test_what_may_nest_deep_is_not_given_to_libyaml(deep: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Older releases of PyYAML overflow the stack on it."""
+    asked: list[str] = []
+    monkeypatch.setattr(source, "_fast_loader", lambda: asked.append(deep))
+    write(tmp_path, deep)
+    assert lint_dirs([tmp_path], tests=False) != []
+    assert asked == []
 
 
 def test_joins_do_not_nest(tmp_path: Path) -> None:
