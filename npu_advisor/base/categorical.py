@@ -37,7 +37,10 @@ class Categorical:
 
     @classmethod
     def of(cls, values: Any) -> Categorical:
-        """The column of these texts, categories in the order met; None, NaN and "" are missing."""
+        """The column of these texts, categories in the order met; None, NaN and "" are missing.
+
+        ValueError for what is no text.
+        """
         if isinstance(values, Categorical):
             return cls.merged(values.codes, values.categories) if "" in values.categories else values
         numbers = Numbering()

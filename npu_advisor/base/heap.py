@@ -18,7 +18,7 @@ def give_back() -> None:
     """Return freed memory to the system, so that what one stage has let go is there for the next.
 
     The allocator of glibc keeps freed columns between those that live on: half of what a process holds once a large
-    trace is read. Elsewhere this does nothing.
+    trace is read. Elsewhere only what was told to :func:`also_give_back` goes.
     """
     for give in _ALSO:
         give()

@@ -27,9 +27,9 @@ GRAPH_LAUNCHES = ("aclmdlRIExecute", "aclmdlExecute")
 
 def work_of(profile: Profile) -> Work | None:
     """``training`` or ``inference``; None where the recording shows neither a backward pass nor a decode loop."""
-    found: Work | None = profile.cache.get("work")
     if "work" not in profile.cache:
-        found = profile.cache["work"] = _work(profile)
+        profile.cache["work"] = _work(profile)
+    found: Work | None = profile.cache["work"]
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +11,6 @@ import numpy.typing as npt
 from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.numbering import factorize
 from npu_advisor.readers.numbers import Int
-
-if TYPE_CHECKING:
-    pass
 
 _COMM = re.compile(r"^(?:hcom_|hccl|lccl)", re.IGNORECASE)
 _COMM_TYPE = re.compile(r"^(?:hcom_|hccl_?|lccl_?)(?P<type>[A-Za-z]+)", re.IGNORECASE)

@@ -15,11 +15,11 @@ import numpy as np
 
 from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.numbering import factorize
-from npu_advisor.readers.join import take
+from npu_advisor.readers.join import outer_first, take
 from npu_advisor.readers.notes import Notes
 from npu_advisor.readers.numbers import Bool, Int
 from npu_advisor.readers.sqlite_file import Database, known
-from npu_advisor.readers.sqlite_rows import Lanes, alike, by_start, keep, rows_of, span, start_order
+from npu_advisor.readers.sqlite_rows import Lanes, alike, by_start, keep, rows_of, span
 from npu_advisor.readers.trace_tables import Columns, in_notebook
 
 _KINDS = {"op": 50001, "queue": 50002, "trace": 50003, "mstx": 50004}
@@ -76,7 +76,7 @@ def _torch(db: Database, lanes: Lanes, host: Host, notes: Notes) -> None:
     if not len(raw["startNs"]):
         return
     start, duration = _span(raw, "PYTORCH_API", host)
-    order = start_order(start, duration)
+    order = outer_first(start, duration)
     timed: Columns = {"name": db.strings.category(raw.pop("name")[order])}
     timed.update(start_ns=start[order], dur_ns=duration[order])
     timed.update(lanes.of_threads("Python", raw.pop("globalTid")[order]))

@@ -8,6 +8,7 @@ import numpy as np
 
 from npu_advisor.base.numbering import factorize, first_equal
 from npu_advisor.base.whole import narrow, widened
+from npu_advisor.readers.join import outer_first
 from npu_advisor.readers.numbers import DAY_NS, Bool, Int
 from npu_advisor.readers.trace_tables import Columns
 
@@ -73,20 +74,8 @@ def instant(at: Int) -> Int:
 
 def by_start(columns: Columns) -> Columns:
     """The rows in start order, outer before inner."""
-    order = start_order(columns["start_ns"], columns.get("dur_ns"))
+    order = outer_first(columns["start_ns"], columns.get("dur_ns"))
     return {name: values[order] for name, values in columns.items()}
-
-
-def start_order(start: Int, duration: Int | None = None) -> Int:
-    """The rows in that order: few starts are equal, and what was written in order costs little."""
-    order = np.argsort(start, kind="stable")
-    equal = np.flatnonzero(np.diff(start[order]) == 0)
-    if duration is not None and len(equal):
-        tied = np.zeros(len(order), bool)
-        tied[equal] = tied[equal + 1] = True
-        rows = order[tied]
-        order[tied] = rows[np.lexsort((-duration[rows], start[rows]))]
-    return order
 
 
 def keep(columns: Columns, rows: Bool | Int) -> Columns:

@@ -14,6 +14,7 @@ from npu_advisor.base.frame import is_notebook, parse_frame, split_stack
 from npu_advisor.base.numbering import factorize
 from npu_advisor.readers.columns import Pool
 from npu_advisor.readers.device_names import is_comm_name
+from npu_advisor.readers.join import outer_first
 from npu_advisor.readers.notes import Notes, some
 from npu_advisor.readers.numbers import DAY_NS, Bool, Int
 from npu_advisor.readers.trace_events import FLOWS, EventSorter
@@ -188,7 +189,7 @@ class TraceTables:
         if bad.any():
             self.bad[kind] = int(bad.sum())
         whole = np.where(bad, 0, duration).astype(np.int64)
-        order = _outer_first(columns["start_ns"], whole)
+        order = outer_first(columns["start_ns"], whole)
         result = {name: values[order] for name, values in columns.items() if name != "dur_ns"}
         result["dur_ns"] = whole[order]
         result["bad"] = bad[order]
@@ -275,18 +276,6 @@ class TraceTables:
         if host:
             kinds = some([f"{kind}: {count}" for kind, count in host.items()], limit=8)
             self.notes.say("bad_duration", "warning", self.file, "bad_duration_trace", kinds=kinds)
-
-
-def _outer_first(start_ns: Int, dur_ns: Int) -> Int:
-    """The rows by start, of those that start together the longest first."""
-    # The times of a lane come in order: sorting by those alone merges a few runs.
-    order = np.argsort(start_ns, kind="stable")
-    start = start_ns[order]
-    together = start[1:] == start[:-1]
-    places = np.flatnonzero(np.append(together, False) | np.append(False, together))
-    rows = order[places]
-    order[places] = rows[np.lexsort((-dur_ns[rows], start[places]))]
-    return order
 
 
 def _numbered(low: Int, high: Int) -> Int:

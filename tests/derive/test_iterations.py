@@ -143,6 +143,17 @@ def test_what_trains_has_no_iterations() -> None:
     assert per_step(profile) == 1
 
 
+def test_what_another_thread_finds_meanwhile_is_found() -> None:
+    class _Meanwhile(dict[str, Any]):
+        def __contains__(self, key: object) -> bool:
+            self.setdefault(str(key), "training")
+            return super().__contains__(key)
+
+    profile = profile_of(kernels=[{"name": "a", "type": "Add", "dur_us": 5}])
+    profile.cache = _Meanwhile()
+    assert work_of(profile) == "training"
+
+
 def test_what_shows_neither_is_neither() -> None:
     profile = profile_of(kernels=[{"name": "a", "type": "Add", "dur_us": 5}])
     assert work_of(profile) is None

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npu_advisor.base.categorical import Categorical
-from npu_advisor.readers.join import match
-from npu_advisor.readers.trace_tables import _outer_first
+from npu_advisor.readers.join import match, outer_first
 
 EVENTS = st.lists(st.tuples(st.sampled_from(["a", "b", None]), st.integers(-1, 40)), max_size=25)
 
@@ -52,6 +51,6 @@ def test_each_event_finds_the_other_that_is_nearest(
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4)), max_size=40))
 def test_rows_come_by_start_the_longest_first(slices: list[tuple[int, int]]) -> None:
     start, duration = np.array(slices, np.int64).reshape(-1, 2).T
-    assert _outer_first(start, duration).tolist() == sorted(
-        range(len(slices)), key=lambda row: (slices[row][0], -slices[row][1])
-    )
+    rows = range(len(slices))
+    assert outer_first(start, duration).tolist() == sorted(rows, key=lambda row: (slices[row][0], -slices[row][1]))
+    assert outer_first(start).tolist() == sorted(rows, key=lambda row: slices[row][0])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from npu_advisor.readers import sqlite_rows
-from npu_advisor.readers.sqlite_rows import Lanes, alike, instant, span, start_order
+from npu_advisor.readers.sqlite_rows import Lanes, alike, instant, span
 
 RUNS = st.lists(st.lists(st.integers(-1, 3), min_size=1, max_size=4))
 
@@ -34,13 +34,6 @@ def test_equal_runs_have_one_number(odd: int, runs: list[list[int]]) -> None:
 def test_runs_of_one_sum_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_rows, "_ODD", 1)
     assert numbered([[1, 2], [2, 1], [3], [1, 2], [2, 1]]) == ([0, 1, 2, 0, 1], [0, 1, 2])
-
-
-@given(st.lists(st.tuples(st.integers(-1, 4), st.integers(0, 3))))
-def test_outer_comes_before_inner(rows: list[tuple[int, int]]) -> None:
-    start, duration = (np.array(values, np.int64) for values in (zip(*rows, strict=True) if rows else ([], [])))
-    assert start_order(start, duration).tolist() == np.lexsort((-duration, start)).tolist()
-    assert start_order(start).tolist() == np.argsort(start, kind="stable").tolist()
 
 
 def test_times_of_few_bytes_do_not_run_over() -> None:
