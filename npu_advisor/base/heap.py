@@ -34,18 +34,17 @@ def also_give_back(give: Callable[[], None]) -> Callable[[], None]:
 
 
 @contextmanager
-def seldom_collected(*, ends: bool) -> Iterator[None]:
-    """Look for garbage in cycles rarely: one run makes little of it, and looking takes a tenth of a short one.
+def seldom_collected() -> Iterator[None]:
+    """Look for garbage in cycles rarely, and not at all in the end.
 
-    ``ends`` when the process does so too: then nobody needs to look at all.
+    One run makes little of it, looking takes a tenth of a short one, and all of it goes with the process.
     """
     before = gc.get_threshold()
     gc.set_threshold(_SELDOM, *before[1:])
     try:
         yield
     finally:
-        if ends:
-            gc.freeze()
+        gc.freeze()
         gc.set_threshold(*before)
 
 

@@ -9,15 +9,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from npu_advisor.__main__ import INTERRUPTED
 from npu_advisor.base.errors import AdvisorError
-from npu_advisor.base.heap import seldom_collected
 from npu_advisor.base.lang import Lang, choose_language
 from npu_advisor.base.messages import say
 from npu_advisor.cli.notices import error_text, usage_text
@@ -95,42 +92,31 @@ def analyze(
         typer.echo(f"{PROGRAM} {__version__}")
         note(scanner().pick(_language(lang)) + "\n")
         return 0
-    with _begun_ahead(paths or (), wanted=cache is None and not parse):
-        from npu_advisor.cli.analyze import Request, run
+    from npu_advisor.cli.analyze import Request, run
 
-        return run(
-            Request(
-                paths=tuple(paths or ()),
-                form=form,
-                outputs=tuple(output or ()),
-                lang=lang,
-                select=tuple(select or ()),
-                ignore=tuple(ignore or ()),
-                rules=tuple(rules or ()),
-                source_root=tuple(source_root or ()),
-                ranks=tuple(rank or ()),
-                steps=tuple(step or ()),
-                show_all=show_all,
-                fail_on=fail_on,
-                baseline=baseline,
-                budget=budget,
-                strict=strict,
-                parse=parse,
-                merge=merge,
-                cache=cache,
-                quiet=quiet,
-            )
+    return run(
+        Request(
+            paths=tuple(paths or ()),
+            form=form,
+            outputs=tuple(output or ()),
+            lang=lang,
+            select=tuple(select or ()),
+            ignore=tuple(ignore or ()),
+            rules=tuple(rules or ()),
+            source_root=tuple(source_root or ()),
+            ranks=tuple(rank or ()),
+            steps=tuple(step or ()),
+            show_all=show_all,
+            fail_on=fail_on,
+            baseline=baseline,
+            budget=budget,
+            strict=strict,
+            parse=parse,
+            merge=merge,
+            cache=cache,
+            quiet=quiet,
         )
-
-
-def _begun_ahead(paths: Sequence[str], *, wanted: bool) -> AbstractContextManager[None]:
-    """Have other processes scan the trace while this one still imports what it needs; with a cache there may be nothing
-    to scan, and what is still to be parsed is not there yet."""
-    if not paths or not wanted:
-        return nullcontext()
-    from npu_advisor.readers.trace_parallel import begun_ahead
-
-    return begun_ahead(Path(paths[0]))
+    )
 
 
 @commands.command("watch")
@@ -558,15 +544,14 @@ def _language(option: str) -> Lang:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; the console script's entry point."""
+    """Run the command line and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     lang = choose_language(_asked_language(arguments), os.environ)
     app = commands if arguments[:1] and arguments[0] in COMMANDS else analysis
     command = typer.main.get_command(app)
     _describe(command, "analyze" if app is analysis else "commands", lang)
     try:
-        with seldom_collected(ends=argv is None):
-            return int(command.main(arguments, prog_name=PROGRAM, standalone_mode=False) or 0)
+        return int(command.main(arguments, prog_name=PROGRAM, standalone_mode=False) or 0)
     except AdvisorError as error:
         note(error_text(error, lang))
         return error.exit_code
