@@ -50,6 +50,11 @@ def factorize(values: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDAr
     return _places(order, len(order))[numbers], distinct[order]
 
 
+def paired(numbers: npt.NDArray[np.int64], codes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """The number of each pair of one of ``numbers``, from 0, and one of ``codes``, from -1; in the order met."""
+    return factorize(numbers * (int(codes.max(initial=-1)) + 2) + codes + 1)[0]
+
+
 def firsts(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Where each of such numbers is met first."""
     return np.flatnonzero(np.diff(np.maximum.accumulate(numbers), prepend=-1))

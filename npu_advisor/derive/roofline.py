@@ -63,6 +63,7 @@ def _work(kernels: Table) -> tuple[Floats, Floats]:
     """Bytes moved and operations of each kernel, each kind of kernel looked at once."""
     codes = np.stack([kernels[name].codes for name in _SHAPED], axis=1)
     kinds, inverse = np.unique(codes, axis=0, return_inverse=True)
+    inverse = inverse.reshape(-1)  # numpy 2.0 gives it the axes of the codes
     names = [kernels[name].categories for name in _SHAPED]
     moved, operations = np.full(len(kinds), np.nan), np.full(len(kinds), np.nan)
     for row, kind in enumerate(kinds):

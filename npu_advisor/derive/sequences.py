@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from npu_advisor.base.intervals import Ints
+from npu_advisor.base.numbering import paired
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.table import Table
 
@@ -25,8 +26,7 @@ def sequences(profile: Profile) -> Table:
         return Table.build("sequences", {}, profile.rank)
     signature = np.zeros(len(kernels), dtype=np.int64)
     for name in _SIGNATURE:
-        codes = kernels[name].codes.astype(np.int64)
-        signature = np.unique(signature * (codes.max(initial=-1) + 2) + codes + 1, return_inverse=True)[1].reshape(-1)
+        signature = paired(signature, kernels[name].codes)
     order = np.lexsort((kernels["start_ns"], kernels["step"]))
     order = order[kernels["step"][order] >= 0]
     numbers, first = np.unique(kernels["step"][order], return_index=True)

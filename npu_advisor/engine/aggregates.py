@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from npu_advisor.base.numbering import factorize, firsts
+from npu_advisor.base.numbering import firsts, paired
 from npu_advisor.engine.intervals import total_per_owner
 from npu_advisor.engine.values import Array, Kind, Type, Value, number
 
@@ -96,7 +96,7 @@ def _pairs(ids: Array, value: Value) -> tuple[Array, Array, Array, Array]:
     """Distinct (group, value) pairs: owner, first row, and for each known row its pair; with the known rows."""
     present = np.flatnonzero(~value.is_missing)
     codes = value.codes()[present]
-    pair, _ = factorize(ids[present] * (int(codes.max(initial=0)) + 1) + codes)
+    pair = paired(ids[present], codes)
     first = present[firsts(pair)]
     return ids[first], first, pair, present
 

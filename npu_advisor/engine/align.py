@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from npu_advisor.base.numbering import paired
 from npu_advisor.engine.values import Array, Value, column_value, concat
 from npu_advisor.model.profile import Profile
 from npu_advisor.model.schema import SCHEMA
@@ -21,7 +22,7 @@ def partner(left: Sequence[Value], right: Sequence[Value], lengths: tuple[int, i
     for pair in zip(left, right, strict=True):
         codes = concat(pair).codes()
         known &= codes >= 0
-        ids = np.unique(ids * (int(codes.max(initial=-1)) + 2) + codes + 1, return_inverse=True)[1].reshape(-1)
+        ids = paired(ids, codes)
     mine, theirs = ids[: lengths[0]], ids[lengths[0] :]
     usable = np.flatnonzero(known[lengths[0] :])
     order = usable[np.argsort(theirs[usable], kind="stable")]

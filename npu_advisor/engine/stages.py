@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from npu_advisor.base.intervals import union
-from npu_advisor.base.numbering import factorize, firsts
+from npu_advisor.base.numbering import firsts, paired
 from npu_advisor.engine.aggregates import aggregate
 from npu_advisor.engine.expr import Environment, Expression
 from npu_advisor.engine.intervals import overlap
@@ -179,7 +179,7 @@ def group_ids(rows: Rows, by: tuple[str, ...]) -> tuple[Array, Array]:
     ids = np.zeros(len(rows), dtype=np.int64)
     for path in by:
         codes = rows.column(path).spread(len(rows)).codes()
-        ids, _ = factorize(ids * (int(codes.max(initial=-1)) + 2) + codes + 1)
+        ids = paired(ids, codes)
     return ids, firsts(ids)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from npu_advisor.base.numbering import factorize
+from npu_advisor.base.numbering import factorize, paired
 from npu_advisor.readers.columns import relabel
 from npu_advisor.readers.device_names import computes, task_kind
 from npu_advisor.readers.join import take
@@ -100,8 +100,7 @@ def _envelopes(tasks: Columns, kernels: Columns, others: Bool, collectives: Int)
         return result
     keys = np.zeros(len(kernels["id"]) + len(rows), np.int64)
     for name in ("stream", "task", "connection"):
-        numbers, distinct = factorize(np.concatenate([kernels[name], tasks[name][rows]]))
-        keys, _ = factorize(keys * len(distinct) + numbers)
+        keys = paired(keys, factorize(np.concatenate([kernels[name], tasks[name][rows]]))[0])
     inner, outer = np.split(keys, [len(kernels["id"])])
     connection = tasks["connection"][rows]
     of_collective = (connection >= 0) & np.isin(connection, collectives)

@@ -11,7 +11,7 @@ import numpy as np
 
 from npu_advisor.base.categorical import Categorical
 from npu_advisor.base.frame import is_notebook, parse_frame, split_stack
-from npu_advisor.base.numbering import factorize
+from npu_advisor.base.numbering import factorize, paired
 from npu_advisor.readers.columns import Pool
 from npu_advisor.readers.device_names import is_comm_name
 from npu_advisor.readers.join import outer_first
@@ -282,7 +282,7 @@ def _numbered(low: Int, high: Int) -> Int:
     """Numbers of pairs of numbers, in the order met."""
     by_high, highs = factorize(high)
     by_low, _ = factorize(low)
-    return by_low if len(highs) == 1 else factorize(by_low * len(highs) + by_high)[0]
+    return by_low if len(highs) == 1 else paired(by_low, by_high)
 
 
 def _number(part: int | str) -> int:

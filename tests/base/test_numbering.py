@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from npu_advisor.base import numbering
-from npu_advisor.base.numbering import factorize, first_equal
+from npu_advisor.base.numbering import factorize, first_equal, paired
 
 WIDE = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3)
 
@@ -21,6 +21,13 @@ def test_values_are_numbered_in_the_order_met(values: list[int], size: type[np.s
     given = np.array(values, np.int64).astype(size)
     numbers, distinct = factorize(given)
     assert (numbers.tolist(), distinct.tolist()) == in_order_met(given.tolist())
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(-1, 127))), st.sampled_from([np.int8, np.int64]))
+def test_pairs_are_numbered_in_the_order_met(pairs: list[tuple[int, int]], size: type[np.signedinteger]) -> None:
+    numbers, codes = (np.array([pair[place] for pair in pairs], kind) for place, kind in enumerate((np.int64, size)))
+    met = list(dict.fromkeys(pairs))
+    assert paired(numbers, codes).tolist() == [met.index(pair) for pair in pairs]
 
 
 @pytest.mark.parametrize("spread", [numbering._SPREAD, np.uint64(0)], ids=["spread", "one hash for all"])
