@@ -210,7 +210,7 @@ def _members(profile: Profile) -> dict[int, tuple[int, ...]]:
 
 def _in_job(peer: int, own: int, members: tuple[int, ...], rank: int) -> int:
     """The rank in the job of a peer that sub-tasks count within the communicator, as they do with this rank itself."""
-    counted = own < len(members) and members[own] == rank and peer < len(members)
+    counted = 0 <= own < len(members) and members[own] == rank and 0 <= peer < len(members)
     return members[peer] if counted else peer
 
 

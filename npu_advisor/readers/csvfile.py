@@ -197,7 +197,7 @@ def _patient(path: Path, width: int, places: list[int], notes: Notes) -> dict[in
         parsed = _parsed(handle)
         next(parsed, None)
         while rows := [*islice(parsed, _ROWS)]:
-            given = [row for row in rows if row is None or len(row) > 1 or "".join(row).strip()]
+            given = [row for row in rows if row is None or _says(row, width if cut else 0)]
             sound = [row for row in given if row is not None and (len(row) == width or not cut)]
             whole = [row if len(row) == width else [*row, *blank][:width] for row in sound]
             by_place = [*zip(*whole, strict=True)]
@@ -207,6 +207,11 @@ def _patient(path: Path, width: int, places: list[int], notes: Notes) -> dict[in
     if dropped:
         notes.say("csv_damaged", "warning", path.name, dropped=dropped, kept=kept)
     return {place: column.cells() for place, column in columns.items()}
+
+
+def _says(row: list[str], width: int) -> bool:
+    """Whether there is anything in a row, be it blank cells: of ``width``, or (0) of any row but a blank line."""
+    return "".join(row).strip() != "" or (len(row) > 1 and len(row) == (width or len(row)))
 
 
 def _cut(path: Path) -> bool:

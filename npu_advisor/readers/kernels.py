@@ -179,7 +179,7 @@ def _durations(file: CsvFile, names: Categorical, start: Int, stream: Int, notes
     overrun = overruns(start, duration, stream)
     if bad.any() or overrun.any():
         rows = np.flatnonzero(bad | overrun)
-        which = sorted({str(names[row]) for row in rows})
+        which = sorted({str(names[row] or "N/A") for row in rows})
         notes.say("bad_duration", "warning", file.name, count=len(rows), rows=len(file), names=some(which))
     return np.where(overrun, 0, duration), bad | overrun
 
@@ -234,7 +234,7 @@ def _kernels_of_trace(trace: Trace, slices: Int, notes: Notes) -> Columns:
     names, types = hardware["name"], hardware["task_type"]
     bad = hardware["bad"] | overruns(hardware["start_ns"], hardware["dur_ns"], hardware["stream"])
     if bad.any():
-        which = sorted({str(names[row]) for row in np.flatnonzero(bad)})
+        which = sorted({str(names[row] or "N/A") for row in np.flatnonzero(bad)})
         notes.say("bad_duration", "warning", trace.file, count=int(bad.sum()), rows=len(bad), names=some(which))
     columns: Columns = {
         "name": names,

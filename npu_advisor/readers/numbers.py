@@ -165,12 +165,15 @@ def _floats(texts: npt.NDArray[np.bytes_]) -> Float:
         result[exact] = digits[digits < 2**53] / 10.0**decimals
         rest[exact] = False
     given = texts[rest].tolist()
-    numbers = {text: _float(text) for text in {*given}}
+    numbers = {text: _float(text.decode("ascii", "replace")) for text in {*given}}
     result[rest] = [numbers[text] for text in given]
     return result
 
 
 def _float(value: Any) -> float:
+    # Python takes 1_000 and the digits of any script, too.
+    if isinstance(value, str) and ("_" in value or not value.strip().isascii()):
+        return math.nan
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):

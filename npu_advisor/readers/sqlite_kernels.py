@@ -90,7 +90,8 @@ def _metrics(db: Database, ids: Int, notes: Notes) -> Columns:
     cells = db.floats("TASK_PMU_INFO", "globalTaskId", "name", "value", only=only) if numbers else {}
     columns: Columns = {}
     if cells:
-        row = rows_of(ids, np.nan_to_num(cells["globalTaskId"], nan=-1).astype(np.int64))
+        given = cells["globalTaskId"]
+        row = rows_of(ids, np.where(np.abs(given) < 2.0**63, given, -1).astype(np.int64))
         ours = np.isfinite(cells["value"]) & (row >= 0)
         for number, name in numbers.items():
             chosen_rows = ours & (cells["name"] == number)

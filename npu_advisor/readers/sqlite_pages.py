@@ -90,7 +90,10 @@ class Pages:
             head = file.read(100).ljust(100, b"\0")
             size = int.from_bytes(head[16:18], "big")
             size = 1 << 16 if size == 1 else max(size, 1)
-            return cls(path, size, head[20], file.seek(0, 2) // size)
+            count = file.seek(0, 2) // size
+        # What lies behind the last page that the header counts is no part of the database; old writers do not count.
+        counted = int.from_bytes(head[28:32], "big") if head[24:28] == head[92:96] else 0
+        return cls(path, size, head[20], min(count, counted or count))
 
     def read(self, table: Layout, wanted: Sequence[int], kind: type) -> Iterator[list[npt.NDArray[Any]]]:
         """The columns, by their places, of some rows after the other: int64 with -1, or float64 with NaN, for none.

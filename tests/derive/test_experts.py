@@ -6,8 +6,10 @@ import pytest
 
 from npu_advisor.api import finish
 from npu_advisor.derive import introduce
+from npu_advisor.engine.run import run_rules
 from npu_advisor.engine.testing import given_profile
 from npu_advisor.model.profile import Profile
+from npu_advisor.session import rank_rules
 
 
 def rank(number: int, *durations: float) -> Profile:
@@ -31,6 +33,13 @@ def test_ranks_that_run_other_layers_are_not_compared() -> None:
     ranks = [rank(0, 50, 50), rank(1, 20)]
     introduce(ranks)
     assert "mean_expert_us" not in ranks[0].profile
+
+
+def test_ranks_that_run_other_layers_may_still_be_slow() -> None:
+    ranks = [rank(0, 50, 50), rank(1, 20)]
+    introduce(ranks)
+    plans = rank_rules(dirs=(), params=None, select=("cluster-slow-rank",), ignore=())
+    assert [result.outcome for result in run_rules(plans, ranks[0])] == ["clean"]
 
 
 def test_one_rank_says_why_there_is_no_comparison() -> None:

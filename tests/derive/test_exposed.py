@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from graph.build import MAIN, QUEUE, STREAM, TRACKS, profile
 
 from npu_advisor.derive import derive, introduce
+from npu_advisor.derive.world import group_hash
 from npu_advisor.model.profile import Profile
 
 Times = Sequence[tuple[int, int]]
@@ -54,6 +56,16 @@ def test_the_latest_rank_is_charged_from_when_it_alone_was_missing() -> None:
     assert _pieces(profile) == [(100, 10.0, -1), (110, 40.0, -1), (150, 80.0, 5), (230, 70.0, -1)]
     # While several ranks are missing nobody is to blame, but it is a wait all the same.
     assert profile.table("exposed")["late"].tolist() == [False, True, True, False]
+
+
+@pytest.mark.parametrize("own", [-1, -9])
+def test_a_wait_that_lost_its_own_rank_is_for_the_peer_it_names(own: int) -> None:
+    """The communicator is listed, but not where in it this rank is."""
+    profile = _rank(own, [(0, 100)], [(100, 200)], waits=[(1, 110, 120)])
+    name = "10.0.0.1%eth0_60000_0"
+    profile.put(profile.table("comms").with_columns(group=[group_hash(name)]))
+    profile.info = replace(profile.info, metadata={"parallel_group_info": {name: {"global_ranks": [own, 6]}}})
+    assert _pieces(profile)[1] == (110, 120.0, 1)
 
 
 def test_a_wait_under_a_kernel_costs_nothing() -> None:

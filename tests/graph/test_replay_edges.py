@@ -254,3 +254,13 @@ def test_a_launch_that_never_met_an_idle_stream_keeps_no_wait_as_its_latency() -
 def test_hidden_work_saves_nothing() -> None:
     replayer = host_bound()
     assert saved(replayer, "cap", "kernels", "K2", 1.0) == 0.0
+
+
+def test_a_sync_waits_for_another_stream_where_nobody_is_known_to_have_asked_for_kernels() -> None:
+    run = Run()
+    run.op("Slow", 900, lane=SECOND)
+    run.sync(own=40)
+    run.op("Small", 10, lane=SECOND)
+    for at in (200, 300, 400):
+        run.task("kernels", "Lost", at, 10, STREAM)
+    assert saved(run.replayer(), "cap", "kernels", "Slow", 400.0) == 500.0

@@ -141,6 +141,13 @@ def test_impossible_durations_count_but_cost_nothing(tmp_path: Path) -> None:
     assert note.message.en.startswith("3 of 6 kernels") and note.message.en.endswith(": huge, minus, over")
 
 
+def test_a_kernel_of_impossible_duration_may_lack_a_name(tmp_path: Path) -> None:
+    rows = [[*kernel("N/A", 0, "-1.000"), 1], [*kernel("good", 700, 30), 1]]
+    write_csv(tmp_path, "kernel_details.csv", [*KERNEL_HEAD, "aicore_time(us)"], rows)
+    (note,) = (note for note in profile(tmp_path).diagnostics if note.code == "bad_duration")
+    assert note.message.en.endswith(": N/A")
+
+
 def test_collectives_by_core_name_and_type(tmp_path: Path) -> None:
     rows = [kernel("mm", 0, 5), kernel("hcom_allGather__1_0_1", 10, 5, "hcom_allGather_", "COMMUNICATION")]
     rows += [kernel("x", 20, 5, "Send", "HCCL"), kernel("lcclAllReduce__7_0", 30, 5, "N/A", "AI_VECTOR_CORE")]

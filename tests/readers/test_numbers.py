@@ -92,3 +92,14 @@ def test_one_endless_cell_does_not_cost_its_length_in_every_row() -> None:
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < 32e6, read
+
+
+@pytest.mark.parametrize("text", ["1_000", "12\u0661", "\uff11\uff12", "1_0.5"])
+def test_what_only_python_calls_a_number_is_none(text: str) -> None:
+    assert np.isnan(floats([text])[0]) and integers([text], -7).tolist() == [-7]
+    if text.isascii():
+        assert np.isnan(floats(np.array([text.encode(), b"5"]))).tolist() == [True, False]
+
+
+def test_any_blanks_may_stand_around_a_number() -> None:
+    assert floats(["\u00a05\u3000", " 5.5\t"]).tolist() == [5, 5.5]

@@ -185,6 +185,17 @@ def test_what_a_log_holds_counts(tmp_path: Path) -> None:
         assert told(path, lambda db: db.ints("t", "a"))[0] == repr({"a": [2]})
 
 
+@pytest.mark.parametrize("counts", [True, False])
+def test_pages_beyond_those_counted_are_left_to_sqlite(tmp_path: Path, same: Callable[..., Any], counts: bool) -> None:
+    path = write(tmp_path / "x.db", "CREATE TABLE t (a INTEGER, b INTEGER, c INTEGER, d INTEGER)", [(7,) * 4] * 600)
+    data = bytearray(path.read_bytes())
+    data[28:32] = (int.from_bytes(data[28:32], "big") - 2).to_bytes(4, "big")
+    data[95] += not counts
+    path.write_bytes(data)
+    whole, _ = same(path, plain=not counts)
+    assert (whole.count("7") < 2400) == counts
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_damage_is_left_to_sqlite_or_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     chance = random.Random(seed)

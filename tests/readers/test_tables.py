@@ -95,6 +95,13 @@ def test_cells_of_several_lines_are_one_row(tmp_path: Path) -> None:
     assert columns["host_total_us"].tolist() == [1, 2, 3] and "device_self_us" not in columns
 
 
+def test_blank_cells_are_no_damage_in_a_file_without_an_end(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a,b,c\n1,2,3\n,\n4,5,6", encoding="utf-8")
+    notes = Notes()
+    assert read_csv(path, {"first": ("a",)}, ("first",), notes).ints("first").tolist() == [1, 4] and not notes
+
+
 def test_rows_of_the_wrong_width_are_left_out_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text('a,b\n1,2\n3\n4,5\n"6', encoding="utf-8")

@@ -93,9 +93,11 @@ def _sync_causes(tasks: Tasks, syncs: Syncs, host: HostLanes, ahead: int) -> Int
         return cause
     lanes, counts = np.unique(tasks.lane[tasks.kind == KERNEL], return_counts=True)
     compute = int(lanes[np.argmax(counts)]) if len(lanes) else int(tasks.lane[work[0]])
-    own_call = host.direct[work] >= 0
+    own_call, free = host.direct[work] >= 0, np.ones(len(cause), bool)
     for lane in [compute, *[int(one) for one in np.unique(tasks.lane[work]) if one != compute]]:
         mine = work[tasks.lane[work] == lane]
+        if not len(mine):
+            continue
         mine = mine[np.lexsort((tasks.issue[mine], tasks.asked[mine]))]
         # A blocking copy waits for the copy that it launches itself.
         until = np.where(own_call.any(), syncs.end, syncs.start)
