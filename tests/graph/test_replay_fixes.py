@@ -15,6 +15,7 @@ from npu_advisor import load_profile
 from npu_advisor.api import load_profiles
 from npu_advisor.graph.replay import Replayer, Variants, fix_comm, fixes
 from npu_advisor.graph.replay.ranks import like_the_others, same_rows
+from npu_advisor.model.table import Table
 
 Generated = Callable[[Settings], Path]
 
@@ -42,6 +43,17 @@ def test_idle_time_goes_with_its_cause(plant: str, owner: str, generated: Genera
     assert low <= expected <= high
     # Without the plant the loader still waits 0.25 ms, and a sync still logs the loss once.
     assert expected == pytest.approx(truth, abs=320)
+
+
+def test_a_sync_right_below_the_step_has_no_op_to_remove() -> None:
+    run = Run()
+    run.op("A", 10)
+    run.op("B", 10)
+    profile = run.profile()
+    (step,) = np.flatnonzero(profile.table("ops").strings("name") == "ProfilerStep#1")
+    idle = {"start_ns": [1000], "dur_ns": [1000], "owner": ["sync"], "op": [step]}
+    profile.put(Table.build("idle", idle, 0))
+    assert Replayer(profile).fixer(0).variants("remove", "idle", np.arange(1)) is None
 
 
 def _step_us(folder: Path) -> float:

@@ -109,8 +109,10 @@ def causes(at: Context, rows: Ints) -> dict[str, Ints]:
     owner, op = idle["owner"][rows], idle["op"][rows]
     for kind in ("sync", "data", "compile"):
         ops = np.unique(op[np.asarray(owner == kind) & (op >= 0)])
-        if len(ops):
-            found[kind] = _same_calls(at, at.units_of(ops) if kind == "sync" else ops)
+        # A sync right below the step has no op to remove.
+        units = at.units_of(ops) if kind == "sync" else ops
+        if len(units):
+            found[kind] = _same_calls(at, units)
     return found
 
 
