@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 INTERRUPTED = 130
+COMMANDS = (
+    *("cache", "cluster", "compare", "fix", "lsp", "open"),
+    *("rules", "schema", "show", "verify", "watch", "whatif"),
+)
 
 
 def main() -> int:
@@ -40,6 +44,8 @@ def _scanning(arguments: Sequence[str]) -> AbstractContextManager[None]:
 def profile_in(arguments: Sequence[str]) -> str | None:
     """The path that ``arguments`` have analysed, if it comes first; None where it may be no trace that is to be read:
     with a cache there may be nothing to scan, and what is still to be parsed is not there yet."""
+    if arguments and arguments[0] in COMMANDS:
+        return None
     first = next((argument for argument in arguments if not argument.startswith("-")), None)
     other = any(argument.partition("=")[0] in ("--cache", "--parse") for argument in arguments)
     return first if first is not None and not other and os.path.exists(first) else None  # noqa: PTH110 (never raises)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from npu_advisor.__main__ import INTERRUPTED
+from npu_advisor.__main__ import COMMANDS, INTERRUPTED
 from npu_advisor.base.errors import AdvisorError
 from npu_advisor.base.lang import Lang, choose_language
 from npu_advisor.base.messages import say
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from npu_advisor.cli.compare import CompareSide, RuleOptions
 
 PROGRAM = "npu-advisor"
-COMMANDS = (
-    *("cache", "cluster", "compare", "fix", "lsp", "open"),
-    *("rules", "schema", "show", "verify", "watch", "whatif"),
-)
 SHOWN = ("kernels", "operators", "memory", "steps", "communication", "timeline")
 KINDS = "terminal|html|json|sarif|markdown|github|trace"
 # typer carries its own copy of click's exceptions or uses click's, depending on its version.

@@ -12,6 +12,13 @@ def test_a_path_that_comes_first_is_scanned_at_once(tmp_path: Path, arguments: l
     assert profile_in([argument.format(tmp_path) for argument in arguments]) == str(tmp_path)
 
 
+def test_the_name_of_a_command_is_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rules").mkdir()
+    assert profile_in(["rules", "list"]) is None
+    assert profile_in(["./rules"]) == "./rules"
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
