@@ -54,6 +54,9 @@ def write_report(text: str, path: str | None, *, utf8: bool = False) -> None:
             reason = error.strerror or str(error)
             raise ConfigError(say("error.cannot_write", path=path, reason=reason)) from error
         return
+    if sys.stdout is None:
+        # It was closed before the program began: nobody wants to see the report.
+        return
     encoding = "utf-8" if utf8 else (sys.stdout.encoding or "utf-8")
     try:
         sys.stdout.flush()
@@ -66,5 +69,7 @@ def write_report(text: str, path: str | None, *, utf8: bool = False) -> None:
 
 def note(text: str) -> None:
     """Write to stderr whatever its encoding can carry."""
+    if sys.stderr is None:
+        return
     encoding = sys.stderr.encoding or "utf-8"
     sys.stderr.write(text.encode(encoding, "replace").decode(encoding))

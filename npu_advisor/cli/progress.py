@@ -24,7 +24,7 @@ class ProgressBar:
 
     def __init__(self, lang: Lang, quiet: bool) -> None:
         self._lang = lang
-        self._silent = quiet or not sys.stderr.isatty()
+        self._silent = quiet or sys.stderr is None or not sys.stderr.isatty()
         self._since = monotonic()
         self._bar: Progress | None = None
         self._stage = ""

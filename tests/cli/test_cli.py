@@ -8,6 +8,7 @@ from pathlib import Path
 from string import Formatter
 
 import pytest
+from places import DEMO
 from report.samples import REPORTS, rich_report
 
 import npu_advisor
@@ -288,6 +289,15 @@ def test_closed_pipe_ends_quietly():
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait(timeout=30) == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no shell that closes a stream")
+@pytest.mark.parametrize(("closed", "told"), [(">&-", ""), ("2>&-", "Steps 10-11")])
+def test_what_goes_to_a_closed_stream_is_dropped(closed: str, told: str) -> None:
+    command = f'"{sys.executable}" -m npu_advisor "{DEMO}" {closed}'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=100, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert told in done.stdout
 
 
 class Terminal(io.StringIO):
