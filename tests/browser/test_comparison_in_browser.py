@@ -148,6 +148,8 @@ def test_language_switches_and_page_prints(opened: Callable[..., Any], tmp_path:
     assert "单步耗时由" in tab.locator("h1").inner_text()
     assert not tab.locator('[lang="en"]:visible').count() - tab.locator('html[lang="en"]').count()
     tab.locator(".fall a").first.click()
+    # It opens once the page has gone there, which a busy machine takes its time for.
+    tab.locator(".card[open]").first.wait_for()
     assert tab.locator(".card").first.get_attribute("open") is not None
     assert len(tab.pdf(format="A4", print_background=True)) > 10_000
     tab.emulate_media(media="print")
