@@ -28,7 +28,7 @@ class Categorical:
 
     def __init__(self, codes: npt.NDArray[Any], categories: Iterable[str]) -> None:
         """ValueError for codes that stand for nothing, and for equal categories."""
-        self.categories = _objects(categories)
+        self.categories = objects(categories)
         if codes.dtype.kind != "i" or (len(codes) and not -1 <= codes.min() <= codes.max() < len(self.categories)):
             raise ValueError("codes are whole numbers from -1 to the number of categories less one")
         if len({*self.categories}) < len(self.categories):
@@ -52,7 +52,7 @@ class Categorical:
         """``codes`` into ``labels``, of which equal ones become one category; None and "" are missing."""
         numbers = Numbering({None: -1, "": -1})
         of_label = numbers.of([*labels])
-        return cls._trusted(np.append(of_label, np.int32(-1)), _objects(numbers.new))[codes]
+        return cls._trusted(np.append(of_label, np.int32(-1)), objects(numbers.new))[codes]
 
     @classmethod
     def _trusted(cls, codes: npt.NDArray[Any], categories: Objects) -> Categorical:
@@ -114,7 +114,8 @@ class Categorical:
         return pd.Categorical.from_codes(self.codes, categories=pd.Index(self.categories, dtype=object))
 
 
-def _objects(values: Iterable[Any]) -> Objects:
+def objects(values: Iterable[Any]) -> Objects:
+    """An array of these as they are: numpy itself would look into them."""
     if isinstance(values, np.ndarray) and values.dtype == object:
         return values
     listed = [*values]

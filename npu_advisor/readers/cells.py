@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from npu_advisor.base.categorical import Categorical
+from npu_advisor.base.categorical import Categorical, objects
 from npu_advisor.base.numbering import Numbering, factorize, first_equal
 from npu_advisor.base.whole import narrow
-from npu_advisor.readers.csvbytes import WIDEST, unquoted
+from npu_advisor.readers.csvbytes import WIDEST, unquoted, width_of
 from npu_advisor.readers.numbers import Bool, Int, characters, ns_from_text
 
 # Fewer cells than this say nothing about how many texts a column has.
@@ -139,8 +139,8 @@ def _fixed(texts: list[bytes]) -> npt.NDArray[Any]:
     """As ``S`` of a multiple of 8, or bytes objects where one is long or has what ``S`` does not keep."""
     longest = max(map(len, texts), default=0)
     if longest > WIDEST or any(b"\0" in text for text in texts):
-        return _objects(texts)
-    return np.array(texts, f"S{max(8, -(-longest // 8) * 8)}")
+        return objects(texts)
+    return np.array(texts, f"S{width_of(longest)}")
 
 
 def _texts(cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -151,7 +151,7 @@ def _texts(cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
             longest = int(np.flatnonzero(chars.any(axis=0)).max(initial=0)) + 1
             if longest <= _WIDEST:
                 return cells.astype(f"S{longest}")
-    return _objects([cell.decode("utf-8", "replace") for cell in cells.tolist()])
+    return objects([cell.decode("utf-8", "replace") for cell in cells.tolist()])
 
 
 def _starts_quoted(cells: npt.NDArray[Any]) -> bool:
@@ -174,9 +174,3 @@ def _told(texts: Iterable[str]) -> list[str]:
 
 def _decoded(texts: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return texts.astype(str).astype(object) if texts.dtype.kind == "S" else texts
-
-
-def _objects(values: Sequence[Any]) -> npt.NDArray[Any]:
-    made = np.empty(len(values), dtype=object)
-    made[:] = values
-    return made

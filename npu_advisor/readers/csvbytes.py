@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from npu_advisor.base.categorical import objects
+
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.intp]
 
@@ -45,17 +47,20 @@ class Block:
         length = np.maximum(self._ends[:, place] - begin, 0)
         longest = int(length.max(initial=0))
         if longest > WIDEST:
-            made = np.empty(len(begin), object)
             pairs = zip(begin.tolist(), (begin + length).tolist(), strict=True)
-            made[:] = [self._raw[low:high].tobytes() for low, high in pairs]
-            return made
-        width = max(8, -(-longest // 8) * 8)
+            return objects([self._raw[low:high].tobytes() for low, high in pairs])
+        width = width_of(longest)
         # One look-up for all bytes of a cell, from windows that overlap; what lies behind its end is masked.
         windows: npt.NDArray[Any] = np.ndarray((len(self._raw) - width + 1,), f"V{width}", self._raw.data, strides=(1,))
         words = windows[begin].view(np.uint64)
         words &= _masks(width)[length].view(np.uint64)
         cells: npt.NDArray[Any] = words.view(f"S{width}")
         return cells
+
+
+def width_of(longest: int) -> int:
+    """The bytes that cells of up to ``longest`` are given: whole words of eight, one at least."""
+    return max(8, -(-longest // 8) * 8)
 
 
 def unquoted(cell: bytes) -> bytes:
