@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 from browser.axe import grave_violations
-from places import DEMO, PROFILES, needs_profiles
+from places import PROFILES, needs_profiles
 from report.samples import hostile_report
 from report.test_html import evil_views
+from synthetic import Settings, generate
+from synthetic.settings import parse_plants
 
 from npu_advisor import analyze
 from npu_advisor.api import Analysis
@@ -26,13 +28,22 @@ from npu_advisor.report.options import Options
 
 CUT = "npu-gpt-megatron-2023-trimmed"
 L1 = PROFILES / "npu-alexnet-text-l1"
-PROFILE = L1 if L1.is_dir() else DEMO
 TABS = ("trace", "kernel", "operator", "memory", "distributed", "diff")
 
 
 @pytest.fixture(scope="session")
-def report() -> Analysis:
-    return analyze(PROFILE, keep=True)
+def profile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A profile of one step."""
+    if L1.is_dir():
+        return L1
+    folder = tmp_path_factory.mktemp("profile")
+    generate(folder, Settings(steps=1, layers=4, plant=parse_plants(["all"])))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def report(profile: Path) -> Analysis:
+    return analyze(profile, keep=True)
 
 
 @pytest.fixture(scope="session")
@@ -188,9 +199,9 @@ def test_tabs_follow_the_mouse_the_keys_and_the_address(opened: Callable[..., An
     assert page.locator("#v-diff").is_visible()
 
 
-def test_diff_tab_says_how_to_fill_it(opened: Callable[..., Any], page_file: Path) -> None:
+def test_diff_tab_says_how_to_fill_it(opened: Callable[..., Any], page_file: Path, profile: Path) -> None:
     page = opened(page_file, fragment="#diff").page
-    assert f"npu-advisor compare {PROFILE} NEW -f html" in page.locator("#v-diff").inner_text()
+    assert f"npu-advisor compare {profile} NEW -f html" in page.locator("#v-diff").inner_text()
 
 
 def test_sorting_filtering_and_unfolding(opened: Callable[..., Any], page_file: Path, report: Analysis) -> None:
